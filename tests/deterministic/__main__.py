@@ -5,9 +5,11 @@ Examples:
   python -m tests.deterministic --seed 17 --trace
   python -m tests.deterministic --seed 17 --steps 3,40 --trace
   python -m tests.deterministic --seed 17 --shrink
+  python -m tests.deterministic --daemons 1000 --hours 1 --json
 
 The first schedules that violate something are shrunk to the fewest steps that still do, and the
-report has the command that shows each.
+report has the command that shows each. With --daemons it is one fleet of many daemons instead: a
+day with restarts, deaths, a zone lost and an ensemble restart, and what each part of it costs.
 Exit codes: 0 nothing was violated; 1 something was.
 """
 
@@ -34,6 +36,8 @@ def main() -> int:
     from tests.deterministic.world.wire import Coverage
 
     options = _options()
+    if options.daemons:
+        return _fleet(options)
     if options.trace:
         hush()
         outcome = Schedule(options.seed, Coverage(), say, options.steps).run()
@@ -63,6 +67,15 @@ def main() -> int:
     return bool(row["violations"])
 
 
+def _fleet(options: argparse.Namespace) -> int:
+    from tests.deterministic.fleet.run import run
+
+    bundles = options.bundles or options.daemons * 100
+    row = run(options.daemons, bundles, options.hours, options.seed)
+    say(json.dumps(row, indent=None if options.json else 2))
+    return bool(row["violations"])
+
+
 def _numbers(text: str) -> list[int]:
     return [] if text == "none" else [int(number) for number in text.split(",")]
 
@@ -78,6 +91,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=_numbers, help="only these steps, or none; with --trace")
     parser.add_argument("--shrink", action="store_true", help="the fewest steps of one schedule")
     parser.add_argument("--until-found", action="store_true", help="end with the first violation")
+    parser.add_argument("--daemons", type=int, help="daemons of a fleet, in place of schedules")
+    parser.add_argument("--bundles", type=int, help="of the fleet (100 for each daemon)")
+    parser.add_argument("--hours", type=float, default=24.0, help="virtual hours of the fleet (24)")
     return parser.parse_args()
 
 

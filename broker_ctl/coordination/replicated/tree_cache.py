@@ -134,19 +134,29 @@ class TreeCache(Generic[T]):
 
     async def _read(self, names: list[str] | None) -> bool:
         """Read these children, or all; returns whether the cache has changed."""
-        before = dict(self._values)
+        is_changed = False
         if names is None:
             names = await self._store.children(self._root)
-            self._values = {name: v for name, v in self._values.items() if name in set(names)}
+            for gone in self._values.keys() - set(names):
+                del self._values[gone]
+                is_changed = True
         nodes = await self._store.get_many([f"{self._root}/{name}" for name in names])
         for name, node in zip(names, nodes, strict=True):
-            if node is None:
-                self._values.pop(name, None)
-                continue
+            is_changed |= self._take(name, node)
+        return is_changed
+
+    def _take(self, name: str, node: Versioned | None) -> bool:
+        """Keep what was read of a child; returns whether that is a change."""
+        before = self._values.get(name)
+        value = None
+        if node is not None:
             try:
-                self._values[name] = self._decode(node)
+                value = self._decode(node)
             except (CorruptRecord, NewerVersion) as error:
                 self.corrupt += 1
-                self._values.pop(name, None)
                 log.warning("skipped %s/%s: %s", self._root, name, error)
-        return self._values != before
+        if value is None:
+            self._values.pop(name, None)
+        else:
+            self._values[name] = value
+        return value != before

@@ -36,12 +36,14 @@ class EnsembleRules:
         ping_s: pause between two pings of a client: the largest age of its last contact when its
             connection ends.
         lag: draws the seconds that a follower takes to apply a transaction.
+        new_server: makes one, by its number.
     """
 
     servers: int = 1
     tick_s: float = 0.0
     ping_s: float = 0.0
     lag: Callable[[], float] = lambda: 0.0
+    new_server: Callable[[int], Server] = Server
 
 
 class MemoryEnsemble(Disks):
@@ -59,7 +61,7 @@ class MemoryEnsemble(Disks):
         self._rules = rules or EnsembleRules()
         self._rng = rng
         self._loop = loop
-        self.servers = tuple(Server(number) for number in range(self._rules.servers))
+        self.servers = tuple(map(self._rules.new_server, range(self._rules.servers)))
         self.leader = self.servers[0]
         self._is_serving = True
         self._sessions: dict[int, Session] = {}
@@ -102,12 +104,12 @@ class MemoryEnsemble(Disks):
         if session is None:
             raise SessionExpired("the server does not know the session")
         former, session.client = session.client, client
-        client.server = serving[0] if self._rng is None else self._rng.choice(serving)
+        server = serving[0] if self._rng is None else self._rng.choice(serving)
         # The server must not lag behind the newest zxid that the client has observed.
-        client.server.catch_up()
-        client.server.clients[client] = None
+        server.catch_up()
+        server.admit(client)
         # The leader counts with it from here on, also if the client never learns of it.
-        session.timeout_s = min(timeout_s, client.server.most_timeout_s)
+        session.timeout_s = min(timeout_s, server.most_timeout_s)
         session.hear(now_s)
         self._watch(session)
         if former is not None:
@@ -116,7 +118,7 @@ class MemoryEnsemble(Disks):
 
     def detach(self, client: Client, session_id: int) -> None:
         """Handle the end of a connection; the session lives on for its timeout."""
-        client.server.clients.pop(client, None)
+        client.server.part(client)
         session = self._sessions.get(session_id)
         if session is None or session.client is not client:
             return

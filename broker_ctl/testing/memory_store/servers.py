@@ -9,10 +9,12 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from typing import Final, Protocol
 
 from broker_ctl.store.in_process.tree import Committed, Tree
 from broker_ctl.store.interface import Notification
+from broker_ctl.store.path_rules import ROOT, ancestors_of
 
 _NO_ZXID: Final = -1
 
@@ -22,9 +24,11 @@ class Client(Protocol):
 
     Attributes:
         server: the server that it is connected to.
+        roots: what it watches, each with everything below.
     """
 
     server: "Server"
+    roots: set[str]
 
     @property
     def pulse_s(self) -> float | None:
@@ -35,7 +39,7 @@ class Client(Protocol):
         ...
 
     def notify(self, notifications: Sequence[Notification]) -> None:
-        """Queue the watch event of a change, if the connection watches its path."""
+        """Queue the watch events of changes below the roots of the connection."""
         ...
 
     def drop(self, why: str) -> None:
@@ -58,7 +62,10 @@ class Server:
         self.held_s = 0.0
         self.is_old = False
         self.tree = Tree()
-        self.clients: dict[Client, None] = {}
+        # By the number of their connection, and by root: a change concerns few of many clients.
+        self.clients: dict[Client, int] = {}
+        self._watchers: dict[str, dict[Client, None]] = {}
+        self._numbers = count()
         self.linked = asyncio.Event()
         self.linked.set()
         self.cut_s = 0.0
@@ -69,17 +76,41 @@ class Server:
         """Whether it is connected to the leader."""
         return self.linked.is_set()
 
+    def admit(self, client: Client) -> None:
+        """Take a connection, with what it watches."""
+        client.server = self
+        self.clients[client] = next(self._numbers)
+        for root in client.roots:
+            self.watch(client, root)
+
+    def part(self, client: Client) -> None:
+        """Its connection has ended."""
+        self.clients.pop(client, None)
+        for root in client.roots:
+            self.unwatch(client, root)
+
+    def watch(self, client: Client, root: str) -> None:
+        """Notify a client of changes from here on."""
+        self._watchers.setdefault(root, {})[client] = None
+
+    def unwatch(self, client: Client, root: str) -> None:
+        """Notify it no more."""
+        watchers = self._watchers.get(root, {})
+        watchers.pop(client, None)
+        if not watchers:
+            self._watchers.pop(root, None)
+
     def enqueue(self, committed: Committed) -> None:
         """Queue a transaction that the leader committed; `catch_up` applies it."""
         self._behind.append(committed)
 
-    def catch_up(self, count: int | None = None) -> None:
-        """Apply the oldest ``count`` queued transactions, or all."""
+    def catch_up(self, most: int | None = None) -> None:
+        """Apply the oldest ``most`` queued transactions, or all."""
         if not self.is_linked:
             return
-        while self._behind and count != 0:
+        while self._behind and most != 0:
             committed = self._behind.popleft()
-            count = None if count is None else count - 1
+            most = None if most is None else most - 1
             self.tree.apply(committed)
             self.notify_clients(committed)
 
@@ -88,8 +119,23 @@ class Server:
         notifications = committed.notifications
         if self.is_old:
             notifications = tuple(one._replace(zxid=_NO_ZXID) for one in notifications)
-        for client in tuple(self.clients):
-            client.notify(notifications)
+        concerned: dict[Client, list[Notification]] = {}
+        for one in notifications:
+            for client in self._watchers_of(one.path):
+                concerned.setdefault(client, []).append(one)
+        for client in sorted(concerned, key=self.clients.__getitem__):
+            self.send(client, concerned[client])
+
+    def send(self, client: Client, events: Sequence[Notification]) -> None:
+        """Send watch events to a client."""
+        client.notify(events)
+
+    def _watchers_of(self, path: str) -> set[Client]:
+        """The connected clients that watch a path, or one above it."""
+        found: set[Client] = set()
+        for root in (ROOT, *ancestors_of(path), path):
+            found.update(self._watchers.get(root, ()))
+        return found & self.clients.keys()
 
     def restore(self, tree: Tree) -> None:
         """Start with the state of a copy; nobody is connected."""

@@ -53,6 +53,7 @@ class MemorySession:
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
         stalls: StallThread | None = None,
+        is_batching: bool = False,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
@@ -61,6 +62,7 @@ class MemorySession:
         self._faults = faults
         self._pulse = pulse
         self._stalls = stalls
+        self._is_batching = is_batching
         self.session_id = session_id
         self.line = RequestPipeline()
         self._link: MemoryTransport | None = None
@@ -114,12 +116,12 @@ class MemorySession:
 
         def set_watch(_session_id: int, _tree: Tree) -> None:
             if self._link is not None:
-                self._link.roots.add(root)
+                self._link.watch(root)
 
         def stop() -> None:
             self._watches.remove(entry)
             if self._link is not None and all(root != other for other, _ in self._watches):
-                self._link.roots.discard(root)
+                self._link.unwatch(root)
 
         try:
             await self.line.call(Request(f"watch {root}", set_watch, Kind.ADD_WATCH), deadline_s)
@@ -196,6 +198,7 @@ class MemorySession:
             on_drop=self._dropped,
             pulse=self._pulse,
             stalls=self._stalls,
+            is_batching=self._is_batching,
         )
         link.roots.update(root for root, _ in self._watches)
         try:

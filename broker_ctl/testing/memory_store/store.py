@@ -43,7 +43,8 @@ class MemoryStore:
 
     ``transit`` is awaited twice for each request and each handshake, once per direction: its
     duration is the latency of the network. ``session_id`` resumes the session of an earlier store.
-    ``faults`` and ``pulse``: see `transport.MemoryTransport`; ``is_busy``: `stalls.StallThread`.
+    ``faults``, ``pulse``, ``is_batching``: see `transport.MemoryTransport`; ``is_busy``:
+    `stalls.StallThread`.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class MemoryStore:
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        is_batching: bool = False,
     ) -> None:
         self._ensemble = ensemble
         self._name = name
@@ -71,6 +73,7 @@ class MemoryStore:
             faults=faults,
             pulse=pulse,
             stalls=self._stalls if pulse is not None else None,
+            is_batching=is_batching,
         )
 
     # Session.

@@ -17,7 +17,6 @@ from typing import Any
 from broker_ctl.errors import StoreError, TooLarge
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData
-from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.stalls import StallThread
 
@@ -146,6 +145,7 @@ class MemoryTransport:
         on_drop: called when the server has closed the connection.
         pulse: see `servers.Client.pulse_s`; None: the client never stops.
         stalls: writes while the client does not run; None: nothing does.
+        is_batching: what waits to be sent to the client travels together.
     """
 
     def __init__(
@@ -158,6 +158,7 @@ class MemoryTransport:
         on_drop: Callable[["MemoryTransport"], None],
         pulse: Callable[[], float] | None = None,
         stalls: StallThread | None = None,
+        is_batching: bool = False,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
@@ -166,6 +167,7 @@ class MemoryTransport:
         self._on_drop = on_drop
         self._pulse = pulse
         self._stalls = stalls
+        self._is_batching = is_batching
         self._loop = asyncio.get_running_loop()
         self._out: asyncio.Queue[Request] = asyncio.Queue()
         self._back: asyncio.Queue[Reply | Notification] = asyncio.Queue()
@@ -214,10 +216,19 @@ class MemoryTransport:
         self._ensemble.detach(self, self.session_id)
 
     def notify(self, notifications: Sequence[Notification]) -> None:
-        """Send a watch event, ahead of every reply that is not in transit yet."""
+        """Send watch events, ahead of every reply that is not in transit yet."""
         for notification in notifications:
-            if any(is_at_or_below(root, notification.path) for root in self.roots):
-                self._back.put_nowait(notification)
+            self._back.put_nowait(notification)
+
+    def watch(self, root: str) -> None:
+        """The server notifies it of changes there and below."""
+        self.roots.add(root)
+        self.server.watch(self, root)
+
+    def unwatch(self, root: str) -> None:
+        """It does so no more."""
+        self.roots.discard(root)
+        self.server.unwatch(self, root)
 
     def drop(self, why: str) -> None:
         """Close the connection from the server's side.
@@ -268,9 +279,15 @@ class MemoryTransport:
 
     async def _carry_replies(self) -> None:
         while True:
-            arrival = await self._back.get()
+            arrivals = [await self._back.get()]
+            while self._is_batching and not self._back.empty():
+                arrivals.append(self._back.get_nowait())
             # The reply may be out of date when it arrives.
             await self._transit()
-            if isinstance(arrival, Reply):
-                self.unanswered.popleft()
-            self._on_arrival(arrival)
+            for arrival in arrivals:
+                # A listener may have cut it.
+                if not self._is_open:
+                    return
+                if isinstance(arrival, Reply):
+                    self.unanswered.popleft()
+                self._on_arrival(arrival)

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 import pytest
 
@@ -145,3 +147,56 @@ async def attempt(work: Awaitable[object]) -> None:
         await work
     except StoreError:
         return
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """A value that counts how often one of its kind was compared."""
+
+    data: bytes
+    counts: Counter[str]
+
+    def __eq__(self, other: object) -> bool:
+        self.counts["compared"] += 1
+        return isinstance(other, Compared) and self.data == other.data
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@in_virtual_time
+async def test_a_change_of_one_child_costs_nothing_for_the_others() -> None:
+    counts: Counter[str] = Counter()
+    async with parties(2) as (reader, writer):
+        for number in range(50):
+            await writer.store.create(f"{ROOT}/{number}", b"1", make_parents=True)
+        tree = TreeCache(
+            reader.store, ROOT, lambda node: Compared(node.data, counts), rng=random.Random(1)
+        )
+        changes: list[int] = []
+        await tree.start()
+        await tree.wait_synced()
+        tree.listen(lambda: changes.append(len(tree.values)))
+        counts.clear()
+        await writer.store.set(f"{ROOT}/7", b"2")
+        await eventually(lambda: changes == [50])
+        assert counts["compared"] == 1
+        await writer.store.delete(f"{ROOT}/7")
+        await eventually(lambda: changes == [50, 49])
+        await tree.close()
+
+
+@in_virtual_time
+async def test_children_that_went_during_an_outage_are_gone_and_notified() -> None:
+    async with parties(2) as (reader, writer):
+        for name in "ab":
+            await writer.store.create(f"{ROOT}/{name}", b"1", make_parents=True)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        changes: list[dict[str, str]] = []
+        await tree.start()
+        await tree.wait_synced()
+        tree.listen(lambda: changes.append(dict(tree.values)))
+        reader.store.disconnect()
+        await writer.store.delete(f"{ROOT}/a")
+        reader.store.reconnect()
+        await eventually(lambda: changes == [{"b": "1"}])
+        await tree.close()

@@ -17,7 +17,7 @@ from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.records.partitions import ControllerRecord
 from broker_ctl.store.records.policies import LocalPolicies
-from tests.deterministic.judges.observer import ObservedEnsemble
+from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
 from tests.deterministic.world.daemon_process import TIMEOUT_S
 
 _RIVAL = LeaderBroker("rival:8080", "http://rival:8080")
@@ -32,6 +32,7 @@ class _Rival:
 
     def __init__(self, ensemble: ObservedEnsemble) -> None:
         self.server = ensemble.leader
+        self.roots: set[str] = set()
 
     def notify(self, notifications: Sequence[Notification]) -> None: ...
 

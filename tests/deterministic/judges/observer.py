@@ -3,11 +3,8 @@
 It knows the servers' history and the shared storage, and nothing of what daemons think.
 """
 
-import asyncio
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Namespace
@@ -20,8 +17,7 @@ from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.memory_store.servers import Client
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.world.topics import NAMESPACE
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
@@ -52,6 +48,7 @@ class Observer:
         partitions: what the store says of replicated ones.
         acted: by hash, when which broker acted under which token.
         ownerless: the nodes that were made without an owner: their data by path and czxid.
+        standing: the owners of now; `standing_in` has them by namespace, too.
     """
 
     def __init__(self, grace_s: float, *, is_failsafe: bool = False) -> None:
@@ -62,6 +59,7 @@ class Observer:
         self.partitions = PartitionHistory()
         self.ownerless: dict[str, dict[int, bytes]] = {}
         self.standing: dict[Bundle, Reign] = {}
+        self.standing_in: dict[Namespace, dict[Bundle, Reign]] = {}
         self.reigns: dict[int, list[Reign]] = {}
         self.known: dict[str, dict[Bundle, int]] = {}
         self.served_s: dict[int, float] = {}
@@ -70,9 +68,10 @@ class Observer:
         self.refused = 0
         self.ownership_changes = 0
         self._highest: dict[int, tuple[int, str]] = {}
-        self._tokens = RingTokens()
+        self._tokens: dict[Namespace, RingTokens] = {}
         self._rings: dict[Namespace, Ring] = {}
-        self._expired: list[Reign] = []
+        # Owners that expired, until the bundle has another owner.
+        self._expired: dict[Bundle, list[Reign]] = {}
         self._epoch = 0
         self._epoch_session = 0
         self._newest_token = 0
@@ -89,9 +88,8 @@ class Observer:
         for reign in self.standing.values():
             reign.end_s = now_s
             self.forced.add(reign.session_id)
-        for state in (self.standing, self.known, self._rings):
+        for state in (self.standing, self.standing_in, self.known, self._rings, self._expired):
             state.clear()
-        self._expired.clear()
         self.partitions = PartitionHistory()
         nodes = list(tree.nodes())
         for node in nodes:
@@ -100,8 +98,7 @@ class Observer:
                 urls = NamespaceEphemeralData.decode(node.path, node.data).urls
                 session_id = node.stat.ephemeral_owner
                 reign = Reign(bundle, urls.broker_id, session_id, node.stat.czxid, now_s)
-                self.standing[bundle] = reign
-                self.reigns.setdefault(reign.token, []).append(reign)
+                self._stand(reign)
                 self.forced.add(session_id)
             # Judged when it was written.
             for _ in self.partitions.see(node.stat.ephemeral_owner, [(node.path, node.data)]):
@@ -119,26 +116,33 @@ class Observer:
     def record(self, act: ServeEvent) -> None:
         """As `ServeLog`: the shared storage, which refuses old tokens."""
         now_s = act.t_ns / _NS_PER_S
-        # Another namespace has the same hashes, and no traffic.
-        own = [
-            reign
-            for reign in self.standing.values()
-            if reign.broker_id == act.broker and reign.bundle.namespace == NAMESPACE
-        ]
-        under = self.reigns.get(act.token, ())
-        for position in act.hashes:
+        for key in act.hashes:
             self.acts += 1
-            self.acted.setdefault(position, []).append((now_s, act.broker, act.token))
+            self.acted.setdefault(key, []).append((now_s, act.broker, act.token))
+            # Another namespace has the same hashes.
+            namespace, position = self.place_of(key)
+            standing = self.standing_in.get(namespace, {})
+            own = [reign for reign in standing.values() if reign.broker_id == act.broker]
+            under = [
+                reign
+                for reign in self.reigns.get(act.token, ())
+                if reign.bundle.namespace == namespace
+            ]
             if not any(r.broker_id == act.broker and position in r.bundle.range for r in under):
                 said = f"I2: {act.broker} acted for {position:08x} under {act.token}, not its own"
                 self.complain(said, now_s)
             is_forced = any(r.session_id in self.forced for r in under)
             is_owner = any(position in reign.bundle.range for reign in own)
-            if not is_forced and not is_owner and not self._is_last_owner(position, under):
+            is_last = not is_owner and self._is_last_owner(namespace, position, under)
+            if not (is_forced or is_owner or is_last):
                 self.complain(
                     f"I1a: {act.broker} acted for {position:08x} without owning it", now_s
                 )
-            self._accept(act, position, now_s)
+            self._accept(act, key, now_s)
+
+    def place_of(self, key: int) -> tuple[Namespace, int]:
+        """What an act is for: here all traffic is in one namespace, and known by its hash."""
+        return NAMESPACE, key
 
     def end_of(self, reign: Reign, next_s: float | None) -> float | None:
         """When the rights of a reign end; ``next_s``: when the next one begins.
@@ -147,7 +151,7 @@ class Observer:
         """
         return next_s if self._is_failsafe and reign.is_expired else reign.end_s
 
-    def _is_last_owner(self, position: int, under: Sequence[Reign]) -> bool:
+    def _is_last_owner(self, namespace: Namespace, position: int, under: Sequence[Reign]) -> bool:
         """Whether nobody has owned a hash since these reigns, which ended with their session.
 
         By promises a broker serves on while its session may end; what must not be is that another
@@ -157,27 +161,29 @@ class Observer:
             return False
         later = (reigns for token, reigns in self.reigns.items() if token > under[0].token)
         return not any(
-            position in reign.bundle.range and reign.bundle.namespace == NAMESPACE
+            position in reign.bundle.range and reign.bundle.namespace == namespace
             for reigns in later
             for reign in reigns
         )
 
-    def _accept(self, act: ServeEvent, position: int, now_s: float) -> None:
+    def _accept(self, act: ServeEvent, key: int, now_s: float) -> None:
         """By the rule that broker processes refuse with; the judge keeps an account of its own."""
+        namespace, position = self.place_of(key)
         at = BundleRange(position, position + 1)
-        is_refused = act.token < self._tokens.highest(at)
-        token, broker_id = self._highest.get(position, (0, act.broker))
+        tokens = self._tokens.setdefault(namespace, RingTokens())
+        is_refused = act.token < tokens.highest(at)
+        token, broker_id = self._highest.get(key, (0, act.broker))
         if is_refused != (act.token < token):
             said = "refused" if is_refused else "accepted"
             self.complain(f"I1b: token {act.token} was {said} after {token}", now_s)
         if is_refused:
             self.refused += 1
             return
-        self._tokens.raise_to(at, act.token)
+        tokens.raise_to(at, act.token)
         if act.token == token and act.broker != broker_id:
             self.complain(f"I1b: {act.broker} and {broker_id} share token {token}", now_s)
-        self._highest[position] = (act.token, act.broker)
-        self.served_s[position] = now_s
+        self._highest[key] = (act.token, act.broker)
+        self.served_s[key] = now_s
 
     def close(self) -> None:
         """As `ServeLog`."""
@@ -189,7 +195,7 @@ class Observer:
         operations: Sequence[Operation],
         results: Sequence[Result],
         session_id: int,
-        ensemble: "ObservedEnsemble",
+        ensemble: MemoryEnsemble,
         *,
         is_expiry: bool,
     ) -> None:
@@ -200,20 +206,20 @@ class Observer:
         for path in [op.path for op in operations if isinstance(op, Delete)]:
             self._end(path, now_s, is_expiry=is_expiry)
             self._forget_ring(path)
-        is_ownership = False
+        changed: dict[Namespace, None] = {}
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, Create) and isinstance(result, Versioned):
-                is_ownership |= self._created(result, session_id, now_s)
+                self._created(result, session_id, now_s, changed)
                 self._note_ring(result.path, result.data, result.stat.version, now_s)
                 self._judge_move(result.path, session_id, now_s)
             elif isinstance(operation, SetData):
                 node = tree.find(operation.path)
                 version = 0 if node is None else node.stat.version
-                is_ownership |= self._note_ring(operation.path, operation.data, version, now_s)
+                self._note_ring(operation.path, operation.data, version, now_s, changed)
                 self._judge_epoch(operation.path, version, tree.find(_ELECTION.node_path), now_s)
                 self._judge_move(operation.path, session_id, now_s)
-        if is_ownership:
-            for said in self._partition():
+        for namespace in changed:
+            for said in self._partition(namespace):
                 self.complain(said, now_s)
         for said in self.partitions.see(session_id, list(_written(operations, results))):
             self.complain(said, now_s)
@@ -225,10 +231,13 @@ class Observer:
                 assert isinstance(operation, Create)
                 self.ownerless.setdefault(node.path, {})[node.stat.czxid] = node.data
 
-    def _created(self, node: Versioned, session_id: int, now_s: float) -> bool:
+    def _created(
+        self, node: Versioned, session_id: int, now_s: float, changed: dict[Namespace, None]
+    ) -> None:
         bundle = paths.owned_bundle(node.path)
         if bundle is None:
-            return False
+            return
+        changed[bundle.namespace] = None
         if not node.stat.is_ephemeral:
             self.complain(f"I8: the owner node of {bundle} is persistent", now_s)
         broker_id = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
@@ -237,26 +246,29 @@ class Observer:
             self.complain(f"I2: token {reign.token} of {bundle} is not the highest", now_s)
         self._newest_token = reign.token
         self._judge_takeover(reign, now_s)
+        self._stand(reign)
+
+    def _stand(self, reign: Reign) -> None:
+        bundle = reign.bundle
         self.standing[bundle] = reign
+        self.standing_in.setdefault(bundle.namespace, {})[bundle] = reign
         self.reigns.setdefault(reign.token, []).append(reign)
-        return True
 
     def _end(self, path: str, now_s: float, *, is_expiry: bool) -> None:
         bundle = paths.owned_bundle(path)
         reign = None if bundle is None else self.standing.pop(bundle, None)
         if reign is not None:
+            del self.standing_in[reign.bundle.namespace][reign.bundle]
             reign.end_s, reign.is_expired = now_s, is_expiry
             if is_expiry:
-                self._expired.append(reign)
+                self._expired.setdefault(reign.bundle, []).append(reign)
 
     def _judge_takeover(self, reign: Reign, now_s: float) -> None:
         """I7: who had named the old owner waits for the grace, or for that broker."""
-        self._expired = [r for r in self._expired if now_s - (r.end_s or 0.0) < self._grace_s]
-        over = [before for before in self._expired if before.bundle == reign.bundle]
         # The next owner comes after this one.
-        self._expired = [before for before in self._expired if before.bundle != reign.bundle]
-        for before in over:
-            if before.broker_id == reign.broker_id:
+        for before in self._expired.pop(reign.bundle, ()):
+            is_over = now_s - (before.end_s or 0.0) >= self._grace_s
+            if is_over or before.broker_id == reign.broker_id:
                 continue
             self.ownership_changes += 1
             if self.known.get(reign.broker_id, {}).get(reign.bundle) == before.token:
@@ -266,25 +278,33 @@ class Observer:
                     now_s,
                 )
 
-    def _note_ring(self, path: str, data: bytes, version: int, now_s: float) -> bool:
+    def _note_ring(
+        self,
+        path: str,
+        data: bytes,
+        version: int,
+        now_s: float,
+        changed: dict[Namespace, None] | None = None,
+    ) -> None:
         namespace = paths.local_policies_namespace(path)
         if namespace is None:
-            return False
+            return
+        if changed is not None:
+            changed[namespace] = None
         try:
             self._rings[namespace] = LocalPolicies.decode(path, data).ring(namespace, version)
         except (CorruptRecord, InvalidName) as error:
             self.complain(f"I5: no ring: {error}", now_s)
-        return True
 
     def _forget_ring(self, path: str) -> None:
         """The namespace is deleted: it has no bundles that could be owned."""
         if (namespace := paths.local_policies_namespace(path)) is not None:
             self._rings.pop(namespace, None)
 
-    def _partition(self) -> Iterator[str]:
+    def _partition(self, namespace: Namespace) -> Iterator[str]:
         """I5: owners lie in the ring, so that no two of them overlap."""
-        for reign in self.standing.values():
-            ring = self._rings.get(reign.bundle.namespace)
+        ring = self._rings.get(namespace)
+        for reign in self.standing_in.get(namespace, {}).values():
             if ring is None or reign.bundle not in ring:
                 yield f"I5: {reign.bundle} has an owner and is not in the ring"
 
@@ -313,79 +333,3 @@ def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iter
             yield operation.path, operation.data
         elif isinstance(operation, Delete):
             yield operation.path, None
-
-
-class ObservedEnsemble(MemoryEnsemble):
-    """A `MemoryEnsemble` that notifies an observer of each transaction.
-
-    A server that grants a shorter timeout counts with it at once. If its answer is lost, the client
-    relies on the longer one: that is the limit which the documentation names (docs: lease-clock).
-    """
-
-    def __init__(
-        self,
-        rules: EnsembleRules,
-        rng: random.Random,
-        loop: asyncio.AbstractEventLoop,
-        observer: Observer,
-    ) -> None:
-        super().__init__(rules, rng, loop)
-        self._observer = observer
-        self._is_ending = False
-        self._unheard: set[int] = set()
-        self.trace = 0
-
-    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
-        before_s = self.timeout_s(session_id)
-        session_id = super().attach(client, session_id, timeout_s)
-        if self.timeout_s(session_id) < before_s:
-            self._unheard |= {session_id} - self._observer.forced
-            self._observer.forced.add(session_id)
-        return session_id
-
-    def note_heard(self, session_id: int) -> None:
-        """The client has the answer that names the timeout."""
-        if session_id in self._unheard:
-            self._unheard.remove(session_id)
-            self._observer.forced.discard(session_id)
-
-    def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """A client that is not a broker writes."""
-        self._commit(operations, 0)
-
-    def end(self, session_id: int) -> None:
-        self._is_ending = True
-        try:
-            super().end(session_id)
-        finally:
-            self._is_ending = False
-
-    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
-        results = super()._commit(operations, session_id)
-        entry = (self.tree.zxid, session_id, tuple(operation.path for operation in operations))
-        self.trace = crc32(repr((entry, self.loop.time())).encode(), self.trace)
-        self._observer.see(operations, results, session_id, self, is_expiry=self._is_ending)
-        return results
-
-
-class ConfigurationEnsemble(MemoryEnsemble):
-    """The server of a configuration store of its own, where nobody owns anything."""
-
-    def __init__(
-        self,
-        rules: EnsembleRules,
-        rng: random.Random,
-        loop: asyncio.AbstractEventLoop,
-        observer: Observer,
-    ) -> None:
-        super().__init__(rules, rng, loop)
-        self._observer = observer
-
-    def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """A client that is not a broker writes."""
-        self._commit(operations, 0)
-
-    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
-        results = super()._commit(operations, session_id)
-        self._observer.note_made(operations, results)
-        return results

@@ -11,7 +11,8 @@ from broker_ctl.testing.memory_store.ensemble import EnsembleRules
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.judges.answered import judge_answer
-from tests.deterministic.judges.observer import ObservedEnsemble, Observer
+from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
+from tests.deterministic.judges.observer import Observer
 
 UNTRUE = "was not applied, and the answer is yes"
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules
-from tests.deterministic.judges.observer import ConfigurationEnsemble, ObservedEnsemble, Observer
+from tests.deterministic.judges.observed_ensembles import ConfigurationEnsemble, ObservedEnsemble
+from tests.deterministic.judges.observer import Observer
 from tests.deterministic.world.broker_process import BrokerProcess
 from tests.deterministic.world.daemon_process import (
     GRACE_S,

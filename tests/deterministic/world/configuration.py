@@ -14,7 +14,7 @@ from broker_ctl.store.interface import Create, SetData
 from broker_ctl.store.path_rules import ancestors_of
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.faults.faults import Faults
-from tests.deterministic.judges.observer import ConfigurationEnsemble
+from tests.deterministic.judges.observed_ensembles import ConfigurationEnsemble
 from tests.deterministic.judges.settled import Settled
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import OPERATION_S, TICK_S, TIMEOUT_S, DaemonProcess

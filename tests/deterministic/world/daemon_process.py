@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cache, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
@@ -264,7 +264,7 @@ class DaemonProcess(Environment):
         return _IdleHost()
 
     def peers(self, _registry: Registry, _http: PeerHttp, own: HandleCommand) -> Peers:
-        return _Peers(self, self._peers, own)
+        return MemoryPeers(self, self._peers, own)
 
     def replica_plane(
         self, _settings: Settings, _dataplane: DataPlane, authority: Callable[[], Authority]
@@ -280,12 +280,24 @@ class DaemonProcess(Environment):
         return NoServer()
 
 
-class _Peers:
+class Host(Protocol):
+    """A daemon that sends or gets commands; without ``dependencies`` it does not listen."""
+
+    broker_id: str
+    wire: Wire
+
+    @property
+    def dependencies(self) -> Dependencies | None: ...
+
+    async def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run something in its loop, from another loop."""
+        ...
+
+
+class MemoryPeers:
     """Commands between daemons; errors arrive in the words in which HTTP would bring them."""
 
-    def __init__(
-        self, sender: DaemonProcess, others: Mapping[str, DaemonProcess], own: HandleCommand
-    ) -> None:
+    def __init__(self, sender: Host, others: Mapping[str, Host], own: HandleCommand) -> None:
         self._sender = sender
         self._others = others
         self._own = own

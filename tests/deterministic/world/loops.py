@@ -78,9 +78,14 @@ class _Task(asyncio.Task[_T]):
 
 
 class Turns:
-    """Whose turn it is, over all loops; the clock jumps to the next timer."""
+    """Whose turn it is, over all loops; the clock jumps to the next timer.
 
-    def __init__(self) -> None:
+    Args:
+        most: turns, after which a run counts as one without end.
+    """
+
+    def __init__(self, most: int = _MOST_TURNS) -> None:
+        self._most = most
         self.now_s = _START_S
         self.count = 0
         self._ready: deque[_Handle] = deque()
@@ -110,13 +115,17 @@ class Turns:
                 if loop is not running:
                     asyncio._set_running_loop(loop)
                     running = loop
+                    self.switched(loop)
                 loop.reach(handle)
                 self.count += 1
-                if self.count > _MOST_TURNS:
+                if self.count > self._most:
                     raise RuntimeError(f"busy without end: {handle}")
                 handle.run()
         finally:
             asyncio._set_running_loop(None)
+
+    def switched(self, loop: "ProcessLoop") -> None:
+        """It is the turn of another loop than before."""
 
     def _next(self) -> _Handle:
         while not self._ready:

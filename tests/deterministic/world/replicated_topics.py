@@ -6,7 +6,7 @@ from broker_ctl.core.partitions.values import Assignment, TopicAssignment, Topic
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation
 from broker_ctl.store.records.partitions import encode_topic, encode_topic_rules
-from tests.deterministic.judges.observer import ObservedEnsemble
+from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
 
 _TOPIC_ID = "0" * 32
 

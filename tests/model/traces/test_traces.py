@@ -11,7 +11,7 @@ from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation, Result
-from tests.deterministic.judges.observer import ObservedEnsemble
+from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
 from tests.deterministic.run import hush
 from tests.deterministic.schedule import Schedule
 from tests.deterministic.world.wire import Coverage
