@@ -10,7 +10,8 @@ raw_transactions_s          the same transactions, prepared, on one socket, with
 reowned_to_raw_ratio        reowned_s over raw_transactions_s of the same round
 ownership_changes           bundles that another broker has owned since
 peak_in_flight              largest number of acquisitions in flight
-follower_kill_reconnect_ms  from SIGKILL of a follower until its clients are connected again
+follower_kill_reconnect_ms  from SIGKILL of a follower until its clients are connected again;
+                            expired: sessions that the servers ended meanwhile
 leader_kill_reconnect_ms    the same for the leader and all clients; after_new_leader_p99: from the
                             moment when another server leads
 leader_failover_s           from SIGKILL of the leading daemon until another one leads; includes the
