@@ -156,8 +156,8 @@ class Tenants:
         if unknown:
             raise InvalidName(f"Clusters do not exist: {', '.join(unknown)}")
         for role in info.admin_roles:
-            if not role or role != role.strip():
-                raise InvalidName(f"adminRoles: {role!r} begins or ends with a blank, or is empty")
+            if role != role.strip():
+                raise InvalidName(f"adminRoles: {role!r} begins or ends with a blank")
 
     async def _require_left(self, name: str, clusters: set[str]) -> None:
         """Raise if the tenant has namespaces in clusters that it may no longer use."""

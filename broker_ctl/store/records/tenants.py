@@ -28,14 +28,14 @@ class TenantInfo:
         """
         fields = Fields.of(path, data or b"{}")
         roles, clusters = fields.texts("adminRoles"), fields.texts("allowedClusters")
-        return cls(_sorted(roles), _sorted(clusters), other_fields(fields, _KNOWN))
+        return cls(_named(roles), _sorted(clusters), other_fields(fields, _KNOWN))
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """From a request's body, the fields of which are of the right kind."""
         roles, clusters = values.get("adminRoles") or (), values.get("allowedClusters") or ()
         others = {name: value for name, value in values.items() if name not in _KNOWN}
-        return cls(_sorted(roles), _sorted(clusters), others)
+        return cls(_named(roles), _sorted(clusters), others)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -48,6 +48,11 @@ class TenantInfo:
     def encode(self) -> bytes:
         """The payload."""
         return encode(self.to_json())
+
+
+def _named(roles: Any) -> tuple[str, ...]:
+    """Without the empty role, which names nobody: pulsarctl sends it where none was given."""
+    return tuple(role for role in _sorted(roles) if role)
 
 
 def _sorted(names: Any) -> tuple[str, ...]:

@@ -33,6 +33,14 @@ async def test_tenants_come_and_go(http: HttpClient, leader: Broker) -> None:
     assert (await http.request("GET", f"{leader.url}{TENANTS}")).json() == ["t"]
 
 
+async def test_an_empty_admin_role_names_nobody(http: HttpClient, leader: Broker) -> None:
+    url = f"{leader.url}{TENANTS}/shop"
+    # As pulsarctl sends it without --admin-roles.
+    info = {"adminRoles": [""], "allowedClusters": [CLUSTER]}
+    assert (await http.request("PUT", url, json=info)).status == 204
+    assert (await http.request("GET", url)).json() == info | {"adminRoles": []}
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status"),
     [
