@@ -103,6 +103,11 @@ env:
   {{- if eq .Values.mode "beside" }}
   - name: BROKER_CTL_advertisedAddress
     value: "$(POD_NAME).{{ include "broker-ctl.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}"
+  {{- with .Values.rack.podLabel }}
+  # Empty, which is an unknown rack, where the pod has no such label.
+  - name: BROKER_CTL_brokerRack
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['{{ . }}']"}}
+  {{- end }}
   {{- end }}
   # For commands in this container, as that of preStop: they may be sent on to the leader.
   - {name: BROKER_CTL_TOKEN_FILE, value: /etc/broker-ctl/auth/tokens}
