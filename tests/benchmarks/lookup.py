@@ -18,6 +18,10 @@ http_to_bare_ratio     http_lookups_s over bare_aiohttp_s; http_to_bare_cpu_rati
 secured                lookups a second at a daemon that asks who sends them (JSON Web Tokens,
                        grants, signed commands and nodes), in turns with the other one; the ratios
                        are secured over open, `cpu`: of what each answers in a second of its CPU
+traced                 lookups a second over HTTP without tracing, and with it for none, a hundredth
+                       and all of the requests that begin no trace of their own, in turns; `cpu` as
+                       above. `spans`: of lookups that came to a collector. With `--program` also
+                       at the daemons of another installation
 cold                   1,000 bundles without owners, looked up at the same time at three daemons;
                        `all_owned_s`: from the first lookup until the last bundle had an owner, by
                        ZooKeeper's timestamps
@@ -44,7 +48,13 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="measure only this part: http, binary, secured or cold; repeatable",
+        help="measure only this part: http, binary, secured, traced or cold; repeatable",
+    )
+    parser.add_argument(
+        "--program",
+        type=Path,
+        metavar="BROKER_CTL",
+        help="the part traced also asks daemons of this program, for example of an earlier release",
     )
     parser.add_argument(
         "--quick",
@@ -61,11 +71,14 @@ def main() -> None:
     parts = arguments.only or PARTS
     if not set(parts) <= set(PARTS):
         parser.error(f"the parts are {', '.join(PARTS)}")
+    program = arguments.program and arguments.program.resolve()
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = with_machine_load(lambda: asyncio.run(run(parts, is_quick=arguments.quick)))
+        found = with_machine_load(
+            lambda: asyncio.run(run(parts, is_quick=arguments.quick, program=program))
+        )
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

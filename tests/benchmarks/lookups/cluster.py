@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker_ctl.embedded.config import TICK_MS
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.embedded.daemons import BROKER_CTL, DaemonProcess, Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
@@ -98,14 +98,17 @@ async def beside(
     chroot: str,
     settings: Mapping[str, str],
     *,
-    token: str,
-    client_token: str,
-    grants: Mapping[str, Any],
+    token: str | None = None,
+    client_token: str = "",
+    grants: Mapping[str, Any] | None = None,
+    command: Sequence[str] = BROKER_CTL,
 ) -> AsyncIterator[Cluster]:
     """Another cluster below ``chroot`` of the same servers; ``token`` is of a super user."""
     await cluster.store.create(chroot)
     async with AsyncExitStack() as stack:
-        served = await _served(stack, directory, cluster.hosts, chroot, settings, token=token)
+        served = await _served(
+            stack, directory, cluster.hosts, chroot, settings, token=token, command=command
+        )
         yield replace(served, client_token=client_token, grants=grants)
 
 
@@ -118,10 +121,14 @@ async def _served(
     *,
     token: str | None = None,
     others: Sequence[int] = (),
+    command: Sequence[str] = BROKER_CTL,
 ) -> Cluster:
     """Start the daemons of a cluster, which end with ``stack``."""
     settings = {**SETTINGS, **more, "metadataStoreUrl": f"zk:{hosts}{chroot}"}
-    daemons = await stack.enter_async_context(Daemons(directory, BROKERS, settings))
+    unstarted = Daemons(directory, BROKERS, settings)
+    for daemon in unstarted.all:
+        daemon.command = command
+    daemons = await stack.enter_async_context(unstarted)
     http = await stack.enter_async_context(
         HttpClient(token=token, timeout_s=20.0, max_body_bytes=1 << 24)
     )

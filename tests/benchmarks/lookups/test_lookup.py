@@ -81,6 +81,20 @@ def test_the_secured_cluster_answers_the_same_by_turns(rehearsal: dict[str, Any]
 
 
 @pytest.mark.slow
+def test_traced_clusters_answer_the_same_by_turns_and_send_their_spans(
+    rehearsal: dict[str, Any],
+) -> None:
+    traced = rehearsal["traced"]
+    assert set(traced["rounds"]) == {"off", "0", "0.01", "1"}
+    for name, (one,) in traced["rounds"].items():
+        assert set(one) == ROUND
+        assert traced[name]["to_off_cpu_ratio"] > 0
+    assert traced["off"]["to_off_ratio"] == 1
+    # What waits for the collector is bounded, and the rest dropped.
+    assert 0 < traced["spans"]["0.01"] < traced["spans"]["1"]
+
+
+@pytest.mark.slow
 def test_a_cold_namespace_is_owned_and_every_client_has_its_owner(
     rehearsal: dict[str, Any],
 ) -> None:
