@@ -6,9 +6,11 @@ memory and order.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Final, Self
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
+from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.streaks import Streaks
@@ -131,13 +133,19 @@ def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: Cycl
         placement_rules=rules.placement_rules,
         budgets=rules.budgets,
     )
-    decisions, order = ordered(view, found.decisions, rules.shedding_rules.balance.weights)
-    return replace(found, decisions=decisions, order=order)
+    weights = rules.shedding_rules.balance.weights
+    made = ordered(view, found.decisions, weights, rules.placement_rules)
+    found = replace(found, decisions=made.decisions, order=made.order)
+    if not made.postponed:
+        return found
+    after = imbalance(reduce(ClusterView.after, made.decisions, view))
+    return replace(found, skipped=(*found.skipped, *made.postponed), after=after)
 
 
 def is_cut_short(plan: Plan) -> bool:
-    """Return whether a budget of moves in flight held decisions back."""
-    return any(skip.reason in _IN_FLIGHT for skip in plan.skipped)
+    """Return whether moves in flight held decisions back: a budget of them, or their room."""
+    is_over_budget = any(skip.reason in _IN_FLIGHT for skip in plan.skipped)
+    return is_over_budget or plan.order.postponed > 0
 
 
 def _reshape(

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from broker_ctl.core.cluster.decisions import Action, Assign, Transfer
+from broker_ctl.core.cluster.decisions import Action, Assign, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.core.planning.order import Order, Step, order_moves
+from broker_ctl.core.planning.plan_limits import PlanLimits
+from broker_ctl.core.rules.limits import MEASURES
+from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.balance.readings import Readings, readings_of
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
@@ -21,12 +24,14 @@ class PlanOrder:
         ceiling: usage before or after the plan, whichever is higher; 1.0 is full.
         highest: usage on the way in the worst case.
         forced: number of moves that exceed the ceiling, because they wait for each other.
+        postponed: number of moves that are not made yet, because they would exceed a limit.
     """
 
     waits: Mapping[Action, tuple[Action, ...]] = field(default_factory=dict)
     ceiling: float = 0.0
     highest: float = 0.0
     forced: int = 0
+    postponed: int = 0
 
     @property
     def text(self) -> str:
@@ -45,22 +50,46 @@ class PlanOrder:
             "ceiling_ratio": self.ceiling,
             "highest_ratio": self.highest,
             "forced_moves": self.forced,
+            "postponed_moves": self.postponed,
             "text": self.text,
         }
 
 
+class Ordered(NamedTuple):
+    """The decisions in an order for their execution, moves last.
+
+    Attributes:
+        postponed: moves that would exceed a limit on the way, as skips.
+    """
+
+    decisions: tuple[Action, ...]
+    order: PlanOrder = PlanOrder()
+    postponed: tuple[Skip, ...] = ()
+
+
 def ordered(
-    view: ClusterView, decisions: Sequence[Action], weights: UsageWeights
-) -> tuple[tuple[Action, ...], PlanOrder]:
-    """The decisions in an order for their execution, moves last."""
+    view: ClusterView, decisions: Sequence[Action], weights: UsageWeights, rules: PlacementRules
+) -> Ordered:
+    """Order the decisions under the limits and the topic cap of the rules."""
     moves = [each for each in decisions if isinstance(each, Transfer)]
     if not moves:
-        return tuple(decisions), PlanOrder()
+        return Ordered(tuple(decisions))
     resources = Resources.of(view, weights)
     readings = readings_of(view, resources, [move.bundle for move in moves])
-    steps = [Step(move.source, move.destination, _demand(view, readings, move)) for move in moves]
-    order = order_moves(_loads(view, resources), resources.capacities(view), steps)
+    limits = PlanLimits(view, rules)
+    steps = [
+        Step(
+            move.source,
+            move.destination,
+            _demand(view, readings, move),
+            limits.amounts(move.bundle),
+        )
+        for move in moves
+    ]
+    room = limits.room(decisions)
+    order = order_moves(_loads(view, resources), resources.capacities(view), steps, room)
     others = [each for each in decisions if not isinstance(each, Transfer)]
+    postponed = tuple(_postponed(moves[number], name) for number, name in order.postponed.items())
     if order.sequence != tuple(range(len(moves))):
         moves = _refreshed(view, others, moves, order)
     by_number = dict(zip(order.sequence, moves, strict=True))
@@ -68,7 +97,15 @@ def ordered(
         by_number[late]: tuple(by_number[each] for each in early)
         for late, early in order.waits.items()
     }
-    return (*others, *moves), PlanOrder(waits, order.ceiling, order.highest, len(order.forced))
+    found = PlanOrder(waits, order.ceiling, order.highest, len(order.forced), len(postponed))
+    return Ordered((*others, *moves), found, postponed)
+
+
+def _postponed(move: Transfer, name: str) -> Skip:
+    reason = Reason.CAPACITY if name in MEASURES else Reason.TOPIC_SPREAD
+    what = f"the limit of {name}" if name in MEASURES else f"the cap of partitions of {name}"
+    text = f"{move.destination} would exceed {what} until bundles that are leaving it have left"
+    return Skip(str(move.bundle), reason, text)
 
 
 def _demand(view: ClusterView, readings: Readings, move: Transfer) -> Demand:

@@ -1,12 +1,17 @@
-"""Moves of a plan are ordered so that no broker is fuller on the way than before or after."""
+"""Moves of a plan are ordered so that no broker is fuller on the way than before or after it.
+
+And so that no limit of a broker is exceeded on the way, whichever moves end first.
+"""
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.planning.limit_room import LimitRoom
 from broker_ctl.core.planning.order import Order, Step, order_moves
 from broker_ctl.core.strategies.balance.resources import Demand
 
@@ -38,7 +43,7 @@ def highest_on_the_way(
     started: set[int] = set()
     ended: set[int] = set()
     highest = usage(load, capacity)
-    while len(ended) < len(steps):
+    while len(ended) < len(order.sequence):
         for number in order.sequence:
             if number not in started and ended.issuperset(order.waits.get(number, ())):
                 started.add(number)
@@ -116,3 +121,170 @@ def test_an_order_in_which_nothing_waits_is_caught() -> None:
     steps = [Step("a", "b", (30.0,)), Step("b", "c", (40.0,))]
     hasty = Order((0, 1), {}, 0.8, 0.8, ())
     assert highest_on_the_way(load, EVEN, steps, hasty, random.Random(1)) > 0.8 + NOTHING
+
+
+# Limits.
+
+NAMES = ("topics", "orders")
+
+
+def broken_on_the_way(
+    room: LimitRoom, steps: list[Step], order: Order, rng: random.Random
+) -> set[tuple[str, str]]:
+    """Receivers and limits that are exceeded while moves start and end by chance."""
+    held = {each: Counter(amounts) for each, amounts in room.held.items()}
+    waiting, running, ended = set(order.sequence), set[int](), set[int]()
+    broken = set()
+    while waiting or running:
+        able = {move for move in waiting if ended.issuperset(order.waits.get(move, ()))}
+        move = rng.choice(sorted(able | running))
+        step = steps[move]
+        if move in running:
+            running.remove(move)
+            ended.add(move)
+            held[step.source].subtract(step.takes)
+            continue
+        waiting.remove(move)
+        running.add(move)
+        held[step.destination].update(step.takes)
+        most = room.most.get(step.destination, {})
+        for name, amount in step.takes.items():
+            if amount and held[step.destination][name] > most.get(name, room.otherwise):
+                broken.add((step.destination, name))
+    return broken
+
+
+@st.composite
+def limited(draw: st.DrawFn) -> tuple[Brokers, Brokers, list[Step], LimitRoom]:
+    """Few brokers that are nearly full of what is limited, and whose bundles change places."""
+    brokers = [f"b{number}" for number in range(draw(st.integers(2, 5)))]
+    count = st.integers(0, 3)
+    load = {each: (float(draw(st.integers(0, 10))),) for each in brokers}
+    held = {each: {name: float(draw(count)) for name in NAMES} for each in brokers}
+    steps = []
+    for _ in range(draw(st.integers(1, 12))):
+        source, destination = draw(st.permutations(brokers))[:2]
+        takes = {name: float(draw(count)) for name in NAMES}
+        steps.append(Step(source, destination, (float(draw(count)),), takes))
+        load[source] = (load[source][0] + steps[-1].demand[0],)
+        for name in NAMES:
+            held[source][name] += takes[name]
+    most = {
+        each: {name: held[each][name] + draw(st.integers(0, 4)) for name in NAMES}
+        for each in brokers
+    }
+    return load, dict.fromkeys(brokers, (20.0,)), steps, LimitRoom(held, most)
+
+
+@given(limited(), st.integers(0, 99))
+def test_no_limit_is_exceeded_on_the_way_and_what_has_room_in_turn_is_made(
+    plan: tuple[Brokers, Brokers, list[Step], LimitRoom], seed: int
+) -> None:
+    load, capacity, steps, room = plan
+    before = {each: dict(amounts) for each, amounts in room.held.items()}
+    order = order_moves(load, capacity, steps, room)
+    assert room.held == before, "the room of the caller stays what it was"
+    assert sorted([*order.sequence, *order.postponed]) == list(range(len(steps)))
+    assert broken_on_the_way(room, steps, order, random.Random(seed)) == set()
+    # One after another, in the order of the plan.
+    held = {each: Counter(amounts) for each, amounts in before.items()}
+    for move, step in enumerate(steps):
+        there = held[step.destination]
+        beyond = [
+            name
+            for name, amount in step.takes.items()
+            if amount and there[name] + amount > room.most[step.destination][name]
+        ]
+        assert (move in order.postponed) == bool(beyond)
+        if not beyond:
+            there.update(step.takes)
+            held[step.source].subtract(step.takes)
+    # Likewise for usage.
+    found = highest_on_the_way(load, capacity, steps, order, random.Random(seed))
+    assert found <= order.highest + NOTHING
+    if not order.forced:
+        assert found <= order.ceiling + NOTHING
+
+
+def topics(number: float) -> dict[str, float]:
+    return {"topics": number}
+
+
+def room_of(held: Mapping[str, float], most: float) -> LimitRoom:
+    """Every broker may have as many topics."""
+    return LimitRoom({each: topics(number) for each, number in held.items()}, {}, most)
+
+
+def test_a_move_that_would_exceed_a_limit_waits_for_the_one_that_makes_room() -> None:
+    """However empty its receiver is."""
+    load = {"a": (50.0,), "b": (10.0,), "c": (10.0,)}
+    steps = [Step("b", "c", (1.0,), topics(4)), Step("a", "b", (1.0,), topics(3))]
+    room = room_of({"a": 5, "b": 9, "c": 0}, 10)
+    order = order_moves(load, EVEN, steps, room)
+    assert (order.sequence, order.waits, order.postponed) == ((0, 1), {1: (0,)}, {})
+
+
+def test_what_has_no_room_even_in_turn_is_postponed() -> None:
+    """Full brokers that exchange bundles would exceed a limit, whichever goes first."""
+    load = {"a": (50.0,), "b": (10.0,)}
+    steps = [Step("a", "b", (1.0,), topics(2)), Step("b", "a", (1.0,), topics(1))]
+    order = order_moves(load, EVEN, steps, room_of({"a": 10, "b": 9}, 10))
+    assert (order.sequence, order.postponed) == ((), {0: "topics", 1: "topics"})
+    order = order_moves(load, EVEN, steps, room_of({"a": 10, "b": 8}, 10))
+    assert (order.sequence, order.waits) == ((0, 1), {1: (0,)})
+
+
+def test_limits_come_before_usage_where_moves_wait_for_each_other() -> None:
+    """The last move would take the place of the first one, and nothing could move any more."""
+    load = {"x": (90.0,), "b": (85.0,), "c": (10.0,), "y": (20.0,)}
+    capacity = dict.fromkeys(load, (100.0,))
+    steps = [
+        Step("x", "b", (20.0,), topics(1)),
+        Step("c", "x", (1.0,), topics(1)),
+        Step("b", "c", (30.0,), topics(1)),
+        Step("y", "b", (1.0,), topics(1)),
+    ]
+    room = room_of({"x": 10, "b": 9, "c": 10, "y": 5}, 10)
+    order = order_moves(load, capacity, steps, room)
+    assert (order.sequence, order.forced) == ((0, 1, 2, 3), (0,))
+    assert order.waits == {1: (0,), 2: (1,), 3: (2,)}
+    for seed in range(9):
+        assert broken_on_the_way(room, steps, order, random.Random(seed)) == set()
+
+
+def test_an_order_that_forgets_limits_is_caught() -> None:
+    """The check of this file can fail."""
+    load = {"a": (50.0,), "b": (10.0,), "c": (10.0,)}
+    steps = [Step("b", "c", (1.0,), topics(4)), Step("a", "b", (1.0,), topics(3))]
+    held = {"a": topics(5), "b": topics(9), "c": topics(0)}
+    room = LimitRoom(held, dict.fromkeys(held, topics(10)))
+    hasty = order_moves(load, EVEN, steps)
+    broken = [broken_on_the_way(room, steps, hasty, random.Random(seed)) for seed in range(9)]
+    assert {("b", "topics")} in broken
+
+
+def test_many_thousand_moves_need_no_more_looks_than_a_few_for_each() -> None:
+    """Moves to one broker that wait for those that leave it one by one."""
+    count = 2000
+    load = {"a": (float(count),), "b": (float(count),), "c": (0.0,)}
+    steps = [Step("b", "c", (0.1,), topics(1)) for _ in range(count)]
+    steps += [Step("a", "b", (0.1,), topics(1)) for _ in range(count)]
+    room = CountingRoom({"a": topics(count), "b": topics(count), "c": topics(0)}, {}, float(count))
+    order = order_moves(load, dict.fromkeys(load, (1e6,)), steps, room)
+    assert len(order.sequence) == 2 * count
+    assert CountingRoom.looks < 80 * len(steps)
+
+
+class CountingRoom(LimitRoom):
+    """Counts how often it is asked."""
+
+    looks = 0
+
+    def copy(self) -> "CountingRoom":
+        return CountingRoom(
+            {each: dict(amounts) for each, amounts in self.held.items()}, self.most, self.otherwise
+        )
+
+    def exceeded_by(self, broker_id: str, amounts: Mapping[str, float]) -> str | None:
+        CountingRoom.looks += 1
+        return super().exceeded_by(broker_id, amounts)

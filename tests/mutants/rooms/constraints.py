@@ -19,6 +19,10 @@ _FILTERS: Final = "core/strategies/placement/topic_spread.py"
 _NAMES: Final = "core/model/topic_partitions.py"
 _POLICY: Final = "core/strategies/balance/policy.py"
 
+_ORDER: Final = "core/planning/order.py"
+_ON_THE_WAY: Final = "core/planning/plan_limits.py"
+
+_PLANS: Final = unit("core/planning")
 _PARTITIONS: Final = unit("core/partitions")
 _PLANNED: Final = unit("core/strategies/balance")
 _PLACED: Final = unit("core/strategies/placement")
@@ -212,5 +216,30 @@ CONSTRAINTS: Final[tuple[Mutant, ...]] = (
         "            changed.subtract(self.of(bundle))\n",
         "            changed.update(())\n",
         _HASHED,
+    ),
+    # On the way from before a plan to after it.
+    plant(
+        "moves-that-wait-for-no-room-under-limits",
+        "constraints",
+        _ORDER,
+        "self.ceiling + _NOTHING and self._keeps_limits(move)",
+        "self.ceiling + _NOTHING",
+        _PLANS,
+    ),
+    plant(
+        "circles-that-break-limits",
+        "constraints",
+        _ORDER,
+        "[each for each in waiting if self._keeps_limits(each)]",
+        "list(waiting)",
+        _PLANS,
+    ),
+    plant(
+        "bundles-that-are-leaving-have-left",
+        "constraints",
+        _ON_THE_WAY,
+        "                room.add(move.source, self.amounts(move.bundle))\n",
+        "                self.amounts(move.bundle)\n",
+        _PLANS,
     ),
 )
