@@ -22,6 +22,7 @@ from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
 CLUSTER: Final = "/control/v1/cluster"
 _STATUS: Final = "/control/v1/status"
+_PAUSE: Final = "/control/v1/pause"
 _DRAINS: Final = "/control/v1/drains"
 _CONTROLLER: Final = "/control/v1/partitions/controller"
 _SETTINGS: Final = "/admin/v2/brokers/configuration/runtime"
@@ -119,8 +120,15 @@ class Reading:
         unreachable = reply.reason if reply.status == HTTPStatus.BAD_GATEWAY else ""
         drains = await self.value(request, _DRAINS, []) if cluster is not None else []
         controller = await self.value(request, _CONTROLLER, None)
+        # Every daemon knows it, with and without a leader.
+        pause = await self.value(request, _PAUSE, {}) if cluster is None else cluster
         return Known(
-            cluster, status or self._unknown_status(), drains, controller, unreachable=unreachable
+            cluster,
+            status or self._unknown_status(),
+            drains,
+            controller,
+            unreachable=unreachable,
+            is_paused=pause.get("paused", False),
         )
 
     async def band(self, request: web.Request) -> Band:

@@ -34,6 +34,7 @@ class Known:
         cluster: the leader's view, as ``/control/v1/cluster``.
         status: of the daemon that was asked, as ``/control/v1/status``.
         unreachable: why a leader that there is cannot be asked; empty: there is none, or it can.
+        is_paused: whether the balancer is paused.
     """
 
     cluster: Row | None
@@ -41,6 +42,7 @@ class Known:
     drains: Sequence[Row] = ()
     controller: Row | None = None
     unreachable: str = ""
+    is_paused: bool = False
 
 
 def judge(known: Known, band: Band) -> Judgement:

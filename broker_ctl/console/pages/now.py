@@ -22,6 +22,7 @@ class Now:
         skips: the newest reasons for not acting, one of each kind.
         usual_s: how long a move usually takes; None: not known.
         trace: the imbalance of this term; None: too little is known.
+        is_paused: whether the balancer is paused, so that it can be resumed.
     """
 
     judgement: Judgement
@@ -31,6 +32,7 @@ class Now:
     skips: tuple[Group, ...]
     usual_s: float | None
     trace: Trace | None
+    is_paused: bool
 
 
 def now_page(known: Known, band: Band, points: Sequence[Row] = ()) -> Now:
@@ -49,4 +51,5 @@ def now_page(known: Known, band: Band, points: Sequence[Row] = ()) -> Now:
         tuple(Group((row,)) for row in skips.values()),
         usual_s(decisions),
         trace_of(points, band),
+        known.is_paused,
     )

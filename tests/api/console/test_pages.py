@@ -7,6 +7,7 @@ from broker_ctl.api.http.access.route_rules import ROUTE_RULES
 from broker_ctl.api.http.access.rules import Exempt
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.console.assets import assets
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -48,6 +49,19 @@ async def test_without_a_leader_the_page_says_so(
     page = await shown(http, follower)
     assert "No leader can be asked" in page
     assert "this page is of" in page
+
+
+async def test_without_a_leader_what_is_paused_can_be_resumed(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    """The pause is in ZooKeeper: nobody has to be asked for it."""
+    leader.world.leader_id = None
+    assert "Pause the balancer" in await shown(http, follower)
+    order = AuditInfo.of(1, "somebody", "")
+    await follower.dependencies.balancer.directives.begin_pause(order)
+    page = await shown(http, follower)
+    assert "Resume the balancer" in page
+    assert "Pause the balancer" not in page
 
 
 async def test_every_page_and_file_is_under_the_strict_policy(
