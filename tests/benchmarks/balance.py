@@ -21,22 +21,31 @@ verdict                    which policy dominates which on p99 and on load moved
                            that differ by less than 0.01 count as equal
 peak_rss_mb                memory of the largest process
 
-The figures of planning are measured only with all scenarios, without --scenario and --trace.
+The figures of planning are measured only with all scenarios, without --scenario, --seed and
+--trace.
+
+The whole table takes long. --part K/N measures one of N parts of it, some runs of each scenario,
+and --join puts the objects of the parts together: the scores of a replay do not depend on the
+machine.
+
+    for part in 1 2 3 4; do balance.py --json --part $part/4 > part$part.json; done
+    balance.py --json --join part?.json
 """
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main() -> None:
     """Measure and print."""
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from broker_ctl.codec import encode
+    from broker_ctl.codec import decode_object
     from broker_ctl.errors import SettingsError
     from tests.benchmarks.balancing.course import Wanted, run
-    from tests.benchmarks.balancing.shown import show
+    from tests.benchmarks.balancing.part import WHOLE, Part, joined
     from tests.benchmarks.machine.load import with_machine_load
 
     parser = _parser()
@@ -46,10 +55,20 @@ def main() -> None:
     if arguments.trace is not None and arguments.scenario:
         parser.error("either --trace or --scenario")
     try:
+        part = WHOLE if arguments.part is None else Part.parse(arguments.part)
+    except ValueError as error:
+        parser.error(f"--part {error}")
+    if arguments.join:
+        parts = [decode_object(path.read_bytes()) for path in arguments.join]
+        _print(joined(parts), is_json=arguments.json)
+        return
+    try:
         wanted = Wanted.of(
             names=arguments.scenario,
             policies=arguments.policy,
             hours=arguments.hours,
+            seeds=arguments.seed,
+            part=part,
             trace=arguments.trace,
             events=arguments.events,
             brokers=arguments.brokers,
@@ -59,7 +78,14 @@ def main() -> None:
         parser.error(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    if arguments.json:
+    _print(found, is_json=arguments.json)
+
+
+def _print(found: dict[str, Any], *, is_json: bool) -> None:
+    from broker_ctl.codec import encode
+    from tests.benchmarks.balancing.shown import show
+
+    if is_json:
         sys.stdout.write(encode(found).decode() + "\n")
     else:
         show(found)
@@ -74,6 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--scenario", action="append", help="only this scenario; repeatable")
     parser.add_argument("--policy", action="append", help="only this policy; repeatable")
+    parser.add_argument(
+        "--seed", type=int, action="append", help="each scenario with this seed; repeatable"
+    )
+    parser.add_argument("--part", help="only one of several parts of all runs, as 2/4")
+    parser.add_argument(
+        "--join", type=Path, nargs="+", help="measure nothing: join the objects in these files"
+    )
     parser.add_argument(
         "--hours",
         type=int,

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.replay.baselines import POLICIES
 from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+from tests.benchmarks.balancing.part import WHOLE, Part
 from tests.benchmarks.balancing.runs import Run, Source, all_of, scenario_of
 from tests.benchmarks.balancing.verdict import verdict
 
@@ -20,12 +21,12 @@ class Wanted:
     """What is measured.
 
     Attributes:
-        is_complete: all scenarios, so that planning belongs to it.
+        has_planning: whether planning is measured: with all scenarios of one seed, in the first
+            part.
     """
 
-    sources: tuple[Source, ...]
-    policies: tuple[str, ...]
-    is_complete: bool
+    runs: tuple[Run, ...]
+    has_planning: bool
 
     @classmethod
     def of(
@@ -34,6 +35,8 @@ class Wanted:
         names: Sequence[str] | None,
         policies: Sequence[str] | None,
         hours: int,
+        seeds: Sequence[int] | None = None,
+        part: Part = WHOLE,
         trace: Path | None = None,
         events: Path | None = None,
         brokers: int = 10,
@@ -51,31 +54,31 @@ class Wanted:
             sources = [Source(trace.stem, 0, trace, events, brokers)]
         else:
             all_names = [name for name in NAMES if hours <= _DAY_HOURS or is_daily(name)]
-            sources = [Source(name, hours) for name in dict.fromkeys(names or all_names)]
+            sources = [
+                Source(name, hours, seed=seed)
+                for name in dict.fromkeys(names or all_names)
+                for seed in dict.fromkeys(seeds or [None])
+            ]
         # Better now than after the first half of an hour.
         for source in sources:
             scenario_of(source)
-        return cls(tuple(sources), chosen, trace is None and not names)
+        runs = [Run(source, policy) for source in sources for policy in chosen]
+        is_complete = trace is None and not names and not seeds
+        return cls(tuple(part.of(runs)), is_complete and part.number == 1)
 
 
 def run(wanted: Wanted, jobs: int) -> dict[str, Any]:
     """The object."""
     found: dict[str, Any] = {"scenarios": {}, "bound": {}}
-    if wanted.is_complete:
+    if wanted.has_planning:
         from tests.benchmarks.balance_planning import planning
 
         found |= planning()
-    runs = [Run(source, policy) for source in wanted.sources for policy in wanted.policies]
-    scores: dict[str, dict[str, Any]] = {source.name: {} for source in wanted.sources}
-    bounds: dict[str, float] = {}
-    for done in all_of(runs, jobs):
-        scores[done.run.source.name][done.run.policy] = done.scores
-        bounds[done.run.source.name] = done.bound
-    found["scenarios"] = {
-        name: {policy: by_policy[policy] for policy in wanted.policies}
-        for name, by_policy in scores.items()
-    }
-    found["bound"] = {name: bounds[name] for name in scores}
+    done = {each.run: each for each in all_of(wanted.runs, jobs)}
+    for each in wanted.runs:
+        label = each.source.label
+        found["scenarios"].setdefault(label, {})[each.policy] = done[each].scores
+        found["bound"][label] = done[each].bound
     found["verdict"] = verdict(found["scenarios"], found["bound"])
     found["peak_rss_mb"] = _peak_rss_mb()
     return found

@@ -25,13 +25,23 @@ _GARBAGE_AT: Final = 200_000
 
 @dataclass(frozen=True)
 class Source:
-    """Where a scenario comes from: its name, or files."""
+    """Where a scenario comes from: its name, or files.
+
+    Attributes:
+        seed: another one than the scenario's own.
+    """
 
     name: str
     hours: int
     trace: Path | None = None
     events: Path | None = None
     brokers: int = 0
+    seed: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What its row is called."""
+        return self.name if self.seed is None else f"{self.name} seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ def scenario_of(source: Source) -> tuple[Scenario, float]:
         SettingsError: no such scenario, or files that cannot be read.
     """
     if source.trace is None:
-        found = scenario(source.name, hours=source.hours)
+        found = scenario(source.name, hours=source.hours, seed=source.seed)
     else:
         events = read_events(source.events) if source.events else ()
         found = build_trace_scenario(
@@ -103,7 +113,7 @@ def all_of(runs: Sequence[Run], jobs: int) -> Iterator[Done]:
 def _report_progress(number: int, count: int, done: Done) -> None:
     scores = done.scores
     sys.stderr.write(
-        f"{number}/{count} {done.run.source.name} {done.run.policy}: "
+        f"{number}/{count} {done.run.source.label} {done.run.policy}: "
         f"p99 {scores['p99']:.3f} (bound {done.bound:.3f}), "
         f"{scores['load_moved_pct_per_h']:.2f} % of load moved an hour\n"
     )

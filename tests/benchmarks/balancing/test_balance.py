@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.balancing.course import Wanted
+from tests.benchmarks.balancing.part import Part, joined
 from tests.benchmarks.balancing.verdict import dominates, verdict
 
 SCRIPT = Path(__file__).parents[1] / "balance.py"
@@ -62,6 +64,43 @@ def test_the_verdict_counts_scenarios() -> None:
 
 def test_without_the_planner_there_is_no_verdict() -> None:
     assert verdict({"calm": {"overload": scores(1.3, 0.0)}}, {"calm": 1.0}) == {}
+
+
+def test_parts_have_every_run_once_and_one_of_them_measures_planning() -> None:
+    def runs(**given: Any) -> Wanted:
+        return Wanted.of(names=None, policies=None, hours=1, **given)
+
+    parts = [runs(part=Part(number, 4)) for number in range(1, 5)]
+    every = [each for part in parts for each in part.runs]
+    assert sorted(map(str, every)) == sorted(map(str, runs().runs))
+    assert [part.has_planning for part in parts] == [True, False, False, False]
+    seeded = Wanted.of(names=["diurnal"], policies=["balance"], hours=1, seeds=[10, 11])
+    labels = [each.source.label for each in seeded.runs]
+    assert (labels, seeded.has_planning) == (["diurnal seed 10", "diurnal seed 11"], False)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "x/4", "3"])
+def test_a_part_that_is_not_there_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Part.parse(text)
+
+
+def test_joined_parts_are_judged_together() -> None:
+    whole = {
+        "calm": {"balance": scores(1.1, 0.5), "overload": scores(1.3, 0.7)},
+        "wild": {"balance": scores(1.2, 0.5), "overload": scores(1.1, 0.4)},
+    }
+
+    def part(policy: str, **rest: Any) -> dict[str, Any]:
+        some = {name: {policy: by_policy[policy]} for name, by_policy in whole.items()}
+        bound = dict.fromkeys(whole, 1.0)
+        return {"scenarios": some, "bound": bound, "peak_rss_mb": 1.0, "machine": {}, **rest}
+
+    found = joined([part("overload"), part("balance", planning_s={"a": 1.0}, peak_rss_mb=2.0)])
+    assert found["scenarios"] == whole
+    assert list(found["scenarios"]["calm"]) == ["balance", "overload"]
+    assert found["verdict"] == verdict(whole, dict.fromkeys(whole, 1.0))
+    assert (found["planning_s"], found["peak_rss_mb"]) == ({"a": 1.0}, 2.0)
 
 
 def test_one_hour_of_one_scenario_is_one_object() -> None:

@@ -1,9 +1,9 @@
 """The planner beside the optimum, case by case."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
@@ -56,6 +56,11 @@ class Gap:
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {**asdict(self), "max_gap": self.max_gap, "moved_gap": self.moved_gap}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """What `to_row` wrote."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
 
 
 def gap_of(case: Case, seconds: float) -> Gap:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem
 
@@ -57,6 +58,18 @@ class Rows:
         self.lower.append(lower)
         self.upper.append(upper)
         self.count += len(columns)
+
+    def add_many(
+        self, columns: NDArray[np.int32], values: Floats, lower: float, upper: Floats
+    ) -> None:
+        """Likewise for rows of one length: shape (rows, columns), each with its ``upper``."""
+        height, width = columns.shape
+        self.starts += range(self.count, self.count + height * width, width)
+        self.columns.append(columns.ravel())
+        self.values.append(np.broadcast_to(values, columns.shape).ravel())
+        self.lower += [lower] * height
+        self.upper += upper.tolist()
+        self.count += height * width
 
 
 class _Limits(NamedTuple):

@@ -11,6 +11,7 @@ import pytest
 
 from broker_ctl.core.strategies.balance.problem import Indices, Problem
 from tests.benchmarks.optimal.cases import MOST_BUNDLES, draw_case
+from tests.benchmarks.optimal.course import joined
 from tests.benchmarks.optimal.day import Day, least_of
 from tests.benchmarks.optimal.solver import fullest, least_maximum, least_moved
 
@@ -51,9 +52,18 @@ def test_the_least_moved_load_is_that_of_all_placements(problem: Problem, most: 
 def test_who_knows_the_day_moves_once() -> None:
     """A third of all load has to leave the first broker; in the second period nothing has to."""
     load = np.array([[4.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
-    day = Day(load, np.array([0, 0, 1], np.int32), np.array([1.0, 1.0]))
+    day = Day(load, np.array([0, 0, 1], np.int32), np.ones((2, 2)), load)
     found = least_of(day, 1.0, SECONDS)
     assert found == pytest.approx(1 / 3, abs=1e-4)
+
+
+def test_what_is_on_a_broker_that_goes_has_to_move_and_may_stay_away() -> None:
+    load = np.array([[4.0, 1.0, 1.0]] * 3)
+    there = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    day = Day(load, np.array([0, 1, 1], np.int32), there, load)
+    # A third of all load goes to the other one; in the end it gives as much back.
+    assert least_of(day, 4 / 3, SECONDS) == pytest.approx(1 / 3 + 1 / 3, abs=1e-4)
+    assert least_of(day, 2.0, SECONDS) == pytest.approx(1 / 3, abs=1e-4)
 
 
 def test_drawn_cases_are_small_and_what_is_split_is_small_in_them() -> None:
@@ -77,3 +87,7 @@ def test_two_cases_are_one_object() -> None:
     assert 0 <= found["median_max_gap"]["all"] <= found["median_max_over_bound"]
     assert len(found["worst_moved"]) == 2
     assert b"case 1: " in done.stderr
+    halves = [{**found, "gaps": found["gaps"][:1]}, {**found, "gaps": found["gaps"][1:]}]
+    together = joined(halves)
+    assert (together["cases"], together["gaps"]) == (2, found["gaps"])
+    assert together["median_moved_over_bound"] == found["median_moved_over_bound"]
