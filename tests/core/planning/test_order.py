@@ -252,6 +252,19 @@ def test_limits_come_before_usage_where_moves_wait_for_each_other() -> None:
         assert broken_on_the_way(room, steps, order, random.Random(seed)) == set()
 
 
+def test_what_waits_for_a_limit_waits_for_usage_too() -> None:
+    """The second move has room under the limit once the first has left, but not by usage."""
+    load = {"a": (80.0,), "b": (75.0,), "c": (10.0,)}
+    steps = [
+        Step("b", "c", (1.0,), topics(1)),
+        Step("a", "b", (30.0,), topics(1)),
+        Step("b", "c", (40.0,), topics(1)),
+    ]
+    order = order_moves(load, EVEN, steps, room_of({"a": 5, "b": 10, "c": 0}, 10))
+    assert (order.sequence, order.forced) == ((0, 2, 1), ())
+    assert order.waits == {1: (0, 2)}
+
+
 def test_an_order_that_forgets_limits_is_caught() -> None:
     """The check of this file can fail."""
     load = {"a": (50.0,), "b": (10.0,), "c": (10.0,)}
