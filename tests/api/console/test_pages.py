@@ -57,7 +57,7 @@ async def test_without_a_leader_what_is_paused_can_be_resumed(
     """The pause is in ZooKeeper: nobody has to be asked for it."""
     leader.world.leader_id = None
     assert "Pause the balancer" in await shown(http, follower)
-    order = AuditInfo.of(1, "somebody", "")
+    order = AuditInfo.of(1, "operator", "")
     await follower.dependencies.balancer.directives.begin_pause(order)
     page = await shown(http, follower)
     assert "Resume the balancer" in page
