@@ -12,7 +12,7 @@ from tests.benchmarks.optimal.cases import draw_case
 from tests.benchmarks.optimal.day import regret_of
 from tests.benchmarks.optimal.gaps import Gap, gap_of, summary_of
 
-_DAY_SECONDS: Final = 300.0
+_DAY_SECONDS: Final = 450.0
 _Task = TypeVar("_Task")
 _Found = TypeVar("_Found")
 
