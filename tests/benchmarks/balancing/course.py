@@ -54,10 +54,11 @@ class Wanted:
             sources = [Source(trace.stem, 0, trace, events, brokers)]
         else:
             all_names = [name for name in NAMES if hours <= _DAY_HOURS or is_daily(name)]
+            own: list[int | None] = [None]
             sources = [
                 Source(name, hours, seed=seed)
                 for name in dict.fromkeys(names or all_names)
-                for seed in dict.fromkeys(seeds or [None])
+                for seed in dict.fromkeys(seeds or own)
             ]
         # Better now than after the first half of an hour.
         for source in sources:

@@ -1,7 +1,8 @@
 """Parts of the table that are measured one after another, and put together again."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
 
 from broker_ctl.simulation.replay.baselines import POLICIES
 from tests.benchmarks.balancing.verdict import verdict
@@ -9,11 +10,12 @@ from tests.benchmarks.balancing.verdict import verdict
 _Each = TypeVar("_Each")
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """One of several parts that take about as long as each other."""
 
     number: int
-    count: int
+    parts: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -24,13 +26,13 @@ class Part(NamedTuple):
         """
         number, _, count = text.partition("/")
         part = cls(int(number), int(count))
-        if not 1 <= part.number <= part.count:
+        if not 1 <= part.number <= part.parts:
             raise ValueError(f"{text!r}: parts are numbered 1/{count} to {count}/{count}")
         return part
 
     def of(self, runs: Sequence[_Each]) -> Sequence[_Each]:
         """The runs of this part: of every scenario some, since scenarios take different times."""
-        return runs[self.number - 1 :: self.count]
+        return runs[self.number - 1 :: self.parts]
 
 
 WHOLE: Final = Part(1, 1)

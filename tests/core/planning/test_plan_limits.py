@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer
+from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints
@@ -77,7 +77,7 @@ def test_what_is_placed_takes_its_room_at_once() -> None:
     view = seen({"b1": [A], "b2": [B], "b3": [D]})
     free = replace(view.bundles[A], bundle=C, owner=None)
     view = replace(view, bundles={**view.bundles, C: free})
-    proposals = [Assign(C, "b1", Reason.UNOWNED, ""), *ROTATION]
+    proposals: list[Decision] = [Assign(C, "b1", Reason.UNOWNED, ""), *ROTATION]
     found = plan_proposals(view, proposals, rules(".* topics=20"))
     assert [each.kind for each in found.decisions] == ["assign", "transfer", "transfer"]
     _, first, second = found.decisions
