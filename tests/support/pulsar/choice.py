@@ -28,6 +28,10 @@ class Manager(StrEnum):
         is_in_nodes = self is Manager.EXTENSIBLE_IN_NODES
         name = "MetadataStoreTableViewImpl" if is_in_nodes else "TableViewImpl"
         return {
+            # With 0, which reports at every turn, its stores of load data take their producers for
+            # idle and close them at every write; one such write follows a transfer, on the thread
+            # that has to read the answer, and the broker stands still until that times out.
+            "loadBalancerReportUpdateMaxIntervalMinutes": "1",
             "loadManagerClassName": f"{_EXTENSIONS}.ExtensibleLoadManagerImpl",
             _TABLE_VIEW: f"{_EXTENSIONS}.channel.ServiceUnitState{name}",
         }
