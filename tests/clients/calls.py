@@ -96,18 +96,21 @@ def compared(
     return [Row(call, ours[call], pulsars[call], reasons.get(call, "")) for call in ours]
 
 
-def reasons_in(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def reasons_of(client: str, reasons: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """By call: each group has a reason, and the calls that it is of.
+
+    Those of a client (``java``) count for each release of it (``java-5.0.1``), which may have more.
 
     Raises:
         ValueError: a call has two reasons.
     """
     found: dict[str, str] = {}
-    for group in groups:
-        for call in group["calls"]:
-            if call in found:
-                raise ValueError(f"{call} has two reasons")
-            found[call] = group["why"]
+    for name in {client.partition("-")[0], client}:
+        for group in reasons.get(name, []):
+            for call in group["calls"]:
+                if call in found:
+                    raise ValueError(f"{call} has two reasons")
+                found[call] = group["why"]
     return found
 
 

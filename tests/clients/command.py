@@ -1,6 +1,6 @@
 """What `tests/clients/run` does: the calls of foreign clients at our daemons, beside a real Pulsar.
 
-    tests/clients/run [--json] [--client java|go ...] [--record]
+    tests/clients/run [--json] [--client java|go|pulsarctl|rust ...] [--java VERSION] [--record]
 
 What a real Pulsar of the release in tests/pulsar/pom.xml answers is recorded beside this file;
 ``--record`` starts one and writes it again. The exit code is 1 where a call ends otherwise than at
@@ -18,14 +18,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.clients.calls import Outcome, Row, Verdict, compared, counts, reasons_in, table
-from tests.clients.programs import PROGRAMS, ClientMissing, Program
+from tests.clients.calls import Outcome, Row, Verdict, compared, counts, reasons_of, table
+from tests.clients.command_line import CommandLine
+from tests.clients.programs import PROGRAMS, ClientMissing, Program, java_of
 from tests.clients.targets import our_daemons, real_pulsar
 from tests.support.pulsar.distribution import PulsarMissing, distribution
 
 _HERE: Final = Path(__file__).parent
 _MISSING: Final = 2
-Programs = Mapping[str, Program]
+_JAVA: Final = "java"
+Programs = Mapping[str, Program | CommandLine]
 _WRONG: Final = frozenset({Verdict.UNEXPLAINED, Verdict.STALE})
 
 
@@ -33,14 +35,20 @@ def _recorded(client: str) -> Path:
     return _HERE / "recorded" / f"{client}.json"
 
 
+def _programs(asked: argparse.Namespace, directory: Path) -> dict[str, Program | CommandLine]:
+    """By client; a Java client of another release is one of its own, ``java-VERSION``."""
+    if asked.java:
+        return {f"{_JAVA}-{asked.java}": java_of(asked.java)}
+    return {client: PROGRAMS[client](directory) for client in asked.client or PROGRAMS}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run; the exit code."""
     asked = _parser().parse_args(arguments)
-    clients = asked.client or list(PROGRAMS)
     with tempfile.TemporaryDirectory(prefix="broker-ctl-clients-") as scratch:
         directory = Path(scratch)
         try:
-            programs = {client: PROGRAMS[client](directory) for client in clients}
+            programs = _programs(asked, directory)
             if asked.record:
                 _record(programs, directory)
             found = asyncio.run(_compare(programs, directory))
@@ -64,7 +72,13 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    parser.add_argument("--client", action="append", choices=list(PROGRAMS), help="only this one")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--client", action="append", choices=list(PROGRAMS), help="only this one")
+    which.add_argument(
+        "--java",
+        metavar="VERSION",
+        help="only PulsarAdmin and the Java client of another release, at the same Pulsar",
+    )
     parser.add_argument("--record", action="store_true", help="ask a real Pulsar again")
     return parser
 
@@ -91,7 +105,7 @@ async def _compare(programs: Programs, directory: Path) -> dict[str, list[Row]]:
             outcomes = await asyncio.to_thread(program.run, target)
         recorded = json.loads(_recorded(client).read_text(encoding="utf-8"))["calls"]
         pulsars = {call: Outcome.of_row(row) for call, row in recorded.items()}
-        found[client] = compared(outcomes, pulsars, reasons_in(reasons.get(client, [])))
+        found[client] = compared(outcomes, pulsars, reasons_of(client, reasons))
     return found
 
 

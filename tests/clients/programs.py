@@ -4,12 +4,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.clients.calls import Outcome
+from tests.clients.command_line import CommandLine
 from tests.clients.targets import Target
 from tests.support.pulsar.distribution import distribution
 
@@ -55,9 +58,9 @@ class Program:
         return {row["call"]: Outcome.of_row(row) for row in rows}
 
 
-def _java(_: Path) -> Program:
-    """PulsarAdmin and the Java client of the release that Maven brings for `tests/pulsar`."""
-    pulsar = distribution()
+def java_of(version: str) -> Program:
+    """PulsarAdmin and the Java client of a release; empty: the one that `tests/pulsar` names."""
+    pulsar = distribution(version)
     source = _HERE / "java" / "Calls.java"
     command = (str(pulsar.java), "-Xmx256m", "-cp", pulsar.class_path, str(source))
     return Program(pulsar.version, command)
@@ -71,6 +74,37 @@ def _go(scratch: Path) -> Program:
     built = scratch / "go-calls"
     _build((go, "build", "-o", str(built), "."), _HERE / "go", {"GOFLAGS": "-mod=readonly"})
     return Program(_required(_HERE / "go" / "go.mod", _GO_CLIENT), (str(built),))
+
+
+def _pulsarctl(scratch: Path) -> CommandLine:
+    """The newest release that the Go proxy has, as ``pulsarctl/go.mod`` names it."""
+    go = shutil.which("go")
+    if go is None:
+        raise ClientMissing("no go in PATH: pulsarctl is built with it")
+    module, here = "github.com/streamnative/pulsarctl", _HERE / "pulsarctl"
+    built = scratch / "pulsarctl-command"
+    _build((go, "build", "-o", str(built), module), here, {"GOFLAGS": "-mod=readonly"})
+    return CommandLine(_required(here / "go.mod", module), built, here / "calls.txt")
+
+
+def _rust(scratch: Path) -> Program:
+    """The crate ``pulsar``, in the version of ``rust/Cargo.toml``."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise ClientMissing("no cargo in PATH: the Rust client needs it")
+    # The crate makes its commands with protoc, which the environment of the tests has.
+    protoc = scratch / "protoc"
+    protoc.write_text(f'#!/bin/sh\nexec {sys.executable} -m grpc_tools.protoc "$@"\n')
+    protoc.chmod(0o700)
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or scratch / "rust-target")
+    environ = {"PROTOC": str(protoc), "CARGO_TARGET_DIR": str(target)}
+    # A lock file, which names a registry, stays where it is built.
+    source = scratch / "rust"
+    shutil.copytree(_HERE / "rust", source)
+    _build((cargo, "build", "--quiet"), source, environ)
+    packages = tomllib.loads((source / "Cargo.toml").read_text(encoding="utf-8"))
+    version = str(packages["dependencies"]["pulsar"]["version"]).removeprefix("=")
+    return Program(version, (str(target / "debug" / "calls"),))
 
 
 def _required(file: Path, module: str) -> str:
@@ -98,4 +132,9 @@ def _build(command: Sequence[str], directory: Path, environ: Mapping[str, str]) 
 
 
 # Takes a directory to build in.
-PROGRAMS: Final[Mapping[str, Callable[[Path], Program]]] = {"java": _java, "go": _go}
+PROGRAMS: Final[Mapping[str, Callable[[Path], Program | CommandLine]]] = {
+    "java": lambda _: java_of(""),
+    "go": _go,
+    "pulsarctl": _pulsarctl,
+    "rust": _rust,
+}

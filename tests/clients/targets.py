@@ -1,7 +1,7 @@
 """What the calls are made at: three daemons of ours, or three brokers of a real Pulsar."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from tests.support.daemon.running_daemons import make_namespace
 from tests.support.pulsar.cluster import pulsar_cluster
 from tests.support.pulsar.distribution import Distribution
 from tests.support.pulsar.files import CLUSTER
+from tests.support.zookeeper.proxy import PeerProxy
 
 _BROKERS: Final = 3
 # Machines are shared: a bound on what hangs.
@@ -53,9 +54,14 @@ async def our_daemons(directory: Path) -> AsyncIterator[Target]:
     ):
         url = f"zk:{ensemble.connect_string}/clients"
         settings = {**SETTINGS, "metadataStoreUrl": url, "clusterName": CLUSTER, **_STILL}
-        async with Daemons(directory, _BROKERS, settings) as daemons:
+        async with Daemons(directory, _BROKERS, settings) as daemons, AsyncExitStack() as stack:
             for daemon in daemons.all:
                 await daemon.wait_ready(http, _READY_S)
+                # Some libraries connect to the broker that a lookup names before they believe it.
+                # There the daemon answers, too, and serves no topic.
+                await stack.enter_async_context(
+                    PeerProxy.to(daemon.lookup_port, port=daemon.service_port)
+                )
             first = daemons.all[0]
             await make_namespace(http, first)
             yield Target(

@@ -78,11 +78,15 @@ class Proxy:
         cls,
         server_port: int,
         tls: ssl.SSLContext | None = None,
+        port: int = 0,
     ) -> "AsyncIterator[Proxy]":
-        """Stand in front of a loopback port; with ``tls`` clients must speak TLS."""
+        """Stand in front of a loopback port; with ``tls`` clients must speak TLS.
+
+        ``port`` is its own; 0: any.
+        """
         proxy = cls(server_port, tls)
         async with proxy._tasks:
-            listener = await asyncio.start_server(proxy._accept, LOOPBACK, 0, ssl=tls)
+            listener = await asyncio.start_server(proxy._accept, LOOPBACK, port, ssl=tls)
             proxy._port = listener.sockets[0].getsockname()[1]
             try:
                 yield proxy
