@@ -4,8 +4,9 @@ Imported only where tracing is on: the SDK is the extra ``otel``.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
+from random import Random
 from typing import Final
 
 from opentelemetry.context import Context
@@ -13,19 +14,11 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import (
-    ALWAYS_ON,
-    ParentBased,
-    Sampler,
-    SamplingResult,
-    TraceIdRatioBased,
-)
-from opentelemetry.trace import Link, SpanKind, StatusCode, set_span_in_context
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from opentelemetry.trace import Span as SdkSpan
+from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as SdkTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.trace.span import TraceState
-from opentelemetry.util.types import Attributes
 
 from broker_ctl.tracing.spans import TRACEPARENT, Attribute, Kind, is_valid
 
@@ -40,31 +33,6 @@ _KINDS: Final = {
     Kind.INTERNAL: SpanKind.INTERNAL,
 }
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
-
-
-class _Roots(Sampler):
-    """Decisions are few, and all are kept; of requests, a share."""
-
-    def __init__(self, ratio: float) -> None:
-        self._requests = TraceIdRatioBased(ratio)
-
-    def should_sample(  # noqa: PLR0917  # the signature is OpenTelemetry's
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        trace_state: TraceState | None = None,
-    ) -> SamplingResult:
-        sampler = self._requests if kind is SpanKind.SERVER else ALWAYS_ON
-        return sampler.should_sample(
-            parent_context, trace_id, name, kind, attributes, links, trace_state
-        )
-
-    def get_description(self) -> str:
-        return f"decisions, and {self._requests.get_description()} of requests"
 
 
 class OpenTelemetrySpan:
@@ -114,7 +82,12 @@ class OpenTelemetryTracer:
         self._endpoint = endpoint
         self._request_ratio = request_ratio
         self._resource = resource
+        self._random = Random()  # noqa: S311  # nobody gains by guessing it
         self._provider: TracerProvider | None = None
+
+    def admits(self, parent: str) -> bool:
+        """See `Tracer.admits`."""
+        return (parent != "" and is_valid(parent)) or self._random.random() < self._request_ratio
 
     def begin(
         self, name: str, kind: Kind, attributes: Mapping[str, Attribute], parent: str = ""
@@ -127,7 +100,8 @@ class OpenTelemetryTracer:
     @cached_property
     def _tracer(self) -> SdkTracer:
         self._provider = TracerProvider(
-            ParentBased(_Roots(self._request_ratio)),
+            # A context that is not to be followed is the client's decision; all else `admits` has.
+            DEFAULT_ON,
             Resource.create(self._resource),
             shutdown_on_exit=False,
             span_limits=SpanLimits(max_attribute_length=_MAX_LENGTH),

@@ -1,13 +1,15 @@
-"""Where a span is a child, a root or nothing, without OpenTelemetry."""
+"""Where a span is a child, a root or nothing."""
 
 import pytest
 
+from broker_ctl.tracing.open_telemetry import OpenTelemetryTracer
 from broker_ctl.tracing.spans import (
     Kind,
     caused_span,
     child_span,
     current_traceparent,
     is_valid,
+    request_span,
     root_span,
 )
 from tests.support.daemon.kept_spans import KeptSpan
@@ -31,6 +33,27 @@ def test_what_runs_in_a_span_is_its_child_and_so_is_a_decision_in_a_request() ->
     assert [one.name for one in request.children] == ["decision"]
     assert [one.name for one in request.children[0].children] == ["move"]
     assert current_traceparent() == ""
+
+
+def test_a_request_that_is_not_traced_has_no_span_and_a_decision_in_it_begins_a_trace() -> None:
+    tracer = KeptSpan(follows_only=True)
+    with request_span(tracer, "request") as request, caused_span(tracer, "decision"):
+        assert request is None
+    with request_span(tracer, "request", parent="of a client") as request:
+        assert current_traceparent() == "of a client"
+    assert [(one.name, one.kind) for one in tracer.children] == [
+        ("decision", Kind.INTERNAL),
+        ("request", Kind.SERVER),
+    ]
+
+
+def test_requests_are_traced_by_their_share_and_those_with_a_context_always() -> None:
+    for ratio, share in ((0.0, 0), (1.0, 1000), (0.25, 250)):
+        tracer = OpenTelemetryTracer("http://127.0.0.1:9/v1/traces", ratio, {})
+        assert tracer.admits("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+        found = sum(tracer.admits("no context") for _ in range(1000))
+        # Five standard deviations.
+        assert abs(found - share) <= 5 * (1000 * ratio * (1 - ratio)) ** 0.5
 
 
 def test_a_decision_that_was_begun_elsewhere_goes_on_in_its_trace() -> None:

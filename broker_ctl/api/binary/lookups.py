@@ -25,7 +25,7 @@ from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
 from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.resources import Resource
-from broker_ctl.tracing.spans import Kind, root_span
+from broker_ctl.tracing.spans import request_span
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +117,8 @@ class Lookups:
         await self._authorize(request, Resource.of_topic(topic))
         # Clients of this protocol are about to open the topic, so its bundle is acquired and
         # loaded. Its redirects have no room for a proof: a client takes only host and port of them.
-        with root_span(
-            self._dependencies.tracer, "binary lookup", Kind.SERVER, namespace=str(topic.namespace)
+        with request_span(
+            self._dependencies.tracer, "binary lookup", namespace=str(topic.namespace)
         ):
             answer = await self._dependencies.lookup.find(
                 topic, authoritative=command.authoritative, is_preloading=True

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from aiohttp import web
 
-from broker_ctl.tracing.spans import NO_SPAN, TRACEPARENT, Kind, Span, Tracer, root_span
+from broker_ctl.tracing.spans import NO_SPAN, TRACEPARENT, Span, Tracer, request_span
 
 
 def traced(
@@ -13,10 +13,9 @@ def traced(
     """For the length of the block a span, which continues the trace of the client if it has one."""
     if tracer is None:
         return NO_SPAN
-    return root_span(
+    return request_span(
         tracer,
         f"{request.method} {route}",
-        Kind.SERVER,
         parent=request.headers.get(TRACEPARENT, ""),
         **{"http.request.method": request.method, "http.route": route},
     )

@@ -17,6 +17,10 @@ class KeptSpan:
     kind: Kind = Kind.INTERNAL
     parent: str = ""
     children: "list[KeptSpan]" = field(default_factory=list)
+    follows_only: bool = False
+
+    def admits(self, parent: str) -> bool:
+        return bool(parent) or not self.follows_only
 
     def begin(
         self, name: str, kind: Kind, attributes: Mapping[str, Attribute], parent: str = ""
