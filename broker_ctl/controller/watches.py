@@ -41,6 +41,7 @@ _ROOTS: Final[Mapping[str, WatchedSubject]] = {
     partition_paths.FAILED: WatchedSubject.FAILURES,
     partition_paths.TOPIC_CONFIGURATION: WatchedSubject.RULES,
     partition_paths.REASSIGNED: WatchedSubject.REQUESTS,
+    partition_paths.BROKER_CONFIGURATION: WatchedSubject.REQUESTS,
     partition_paths.DELETIONS: WatchedSubject.REQUESTS,
 }
 

@@ -48,6 +48,10 @@ class ReplicaInstruments:
             "Stale instructions rejected: from a deposed controller, or for an earlier "
             "registration of this broker.",
         )
+        self.throttle = Gauge(
+            "broker_ctl_replica_throttle_bytes_per_second",
+            "Throttle that this broker applies to replicas that reassignments add; 0 without one.",
+        )
         self.epoch = Gauge(
             "broker_ctl_broker_epoch",
             "Epoch of this broker's registration under brokerId; 0 without one.",

@@ -23,6 +23,8 @@ Nodes and who writes them; payloads are JSON unless noted:
         {version, replicas: [[T, P]]}
     /config/topics/T                    operator; as Kafka's
         {version, config: {KEY: TEXT}}
+    /config/brokers/<default>           the controller: the throttle of replicas that are added;
+        {version, config: {KEY: TEXT}}  other keys are Kafka's
     /admin/delete_topics/T              operator: the request to delete, nothing; it goes last
 
 T is checked (`core/partitions/names.py`) before it becomes a step of a path, P and ID are numbers.
@@ -40,6 +42,9 @@ REASSIGNED: Final = "/brokers/partitions_reassigned"
 STATE: Final = "/brokers/state"
 FAILED: Final = "/brokers/failed"
 TOPIC_CONFIGURATION: Final = "/config/topics"
+BROKER_CONFIGURATION: Final = "/config/brokers"
+# What applies to each broker, by Kafka's name for it.
+BROKER_DEFAULTS: Final = f"{BROKER_CONFIGURATION}/<default>"
 DELETIONS: Final = "/admin/delete_topics"
 _LEADER_AND_ISR: Final = "leaderAndISR"
 _KAFKA_PARTITIONS: Final = "partitions"

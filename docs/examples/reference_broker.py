@@ -307,6 +307,7 @@ class ReferenceReplicas:
     def wishes(self, query: Mapping[str, str]) -> Fields:
         """Answer the changes of ISRs that the leaders here ask for."""
         lag_time_s = replica_wire.lag_time_s(query) or _OWN_LAG_TIME_S
+        self.leaders.throttle.set_rate(replica_wire.throttle(query))
         return replica_wire.wishes_json(self.leaders.proposals(lag_time_s))
 
     def acts(self) -> Mapping[str, Callable[[Fields], Fields]]:

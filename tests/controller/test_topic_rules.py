@@ -11,7 +11,7 @@ from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
 from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
-from broker_ctl.store.records.partitions import decode_topic_configuration
+from broker_ctl.store.records.partitions import decode_configuration
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
@@ -93,7 +93,7 @@ async def test_a_configuration_that_is_older_than_its_topic_counts() -> None:
 
 async def configured(cluster: PartitionCluster) -> Mapping[str, str]:
     node = await cluster.operator.get(partition_paths.topic_configuration("t"))
-    return {} if node is None else decode_topic_configuration(node)
+    return {} if node is None else decode_configuration(node)
 
 
 async def made(cluster: PartitionCluster) -> tuple[Running, ControllerOperations]:

@@ -91,8 +91,8 @@ async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
     moved = {row["partition"]: row["replicas"] for row in plan["partitions"]}
     assert moved
     assert all(set(of_one) == {2, 3} for of_one in moved.values())
-    start = ["partitions", "reassign", "start", "--from", str(path), "--yes", "--wait"]
-    assert (await output_of(daemons, *start))["result"] == "moved"
+    start = ["partitions", "reassign", "start", "--from", str(path), "--throttle", "50MiB"]
+    assert (await output_of(daemons, *start, "--yes", "--wait"))["result"] == "moved"
     described = await output_of(daemons, "partitions", "describe", "orders")
     now = {row["partition"]: row["replicas"] for row in described["partitions"]}
     assert now == replicas | moved

@@ -16,6 +16,7 @@ from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import (
     MOST_PARTITIONS,
+    THROTTLE,
     brokers_in,
     changes_in,
     election_in,
@@ -27,6 +28,7 @@ from broker_ctl.api.http.partition_params import (
     replicas_in,
     rules_in,
     targets_in,
+    throttle_in,
     topic_id_in,
     topic_in_path,
 )
@@ -91,6 +93,7 @@ class PartitionRoutes:
             web.get(_REASSIGNMENTS, at(self.reassignments)),
             web.put(_REASSIGNMENTS, at(self.reassign)),
             web.delete(_REASSIGNMENTS, at(self.cancel)),
+            web.post(f"{_REASSIGNMENTS}/throttle", at(self.throttle)),
             web.post(f"{_ROOT}/elections", at(self.elect)),
             web.post(_SHUTDOWN, at(self.shut_down)),
         ]
@@ -217,11 +220,27 @@ class PartitionRoutes:
 
     @supports_dry_run
     async def reassign(self, admin: ControllerOperations, request: web.Request) -> web.Response:
-        """Start to move ``partitions``, all or none; replaces a reassignment in progress."""
+        """Start to move ``partitions``, all or none; replaces a reassignment in progress.
+
+        ``throttle_bytes_per_s`` is the new throttle of all that are in progress.
+        """
         body = await object_in(request)
         targets = targets_in(body)
+        throttle = throttle_in(body)
         note_change(request, after=body)
-        return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
+        reply = await admin.reassign(targets, throttle, is_dry_run=is_dry_run(request))
+        return responses.json(dict(reply))
+
+    @supports_dry_run
+    async def throttle(self, admin: ControllerOperations, request: web.Request) -> web.Response:
+        """Change ``throttle_bytes_per_s`` of the reassignments in progress; null: no limit."""
+        body = await object_in(request)
+        if THROTTLE not in body:
+            raise ApiError(400, f"{THROTTLE} is required")
+        throttle = throttle_in(body)
+        reply = await admin.throttle_reassignments(throttle, is_dry_run=is_dry_run(request))
+        note_change(request, before={THROTTLE: reply["before"][THROTTLE]}, after=body)
+        return responses.json(dict(reply))
 
     @supports_dry_run
     async def cancel(self, admin: ControllerOperations, request: web.Request) -> web.Response:

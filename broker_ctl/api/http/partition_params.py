@@ -17,12 +17,16 @@ from broker_ctl.core.partitions.names import (
 )
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 
+# Bytes a second for replicas that reassignments add.
+THROTTLE: Final = "throttle_bytes_per_s"
 # Of one topic in one request: a million partitions need a hundred requests.
 MOST_PARTITIONS: Final = 10_000
 # Of one partition; no cluster keeps as many brokers in sync.
 _MOST_REPLICAS: Final = 100
 # Of broker ids and of partition numbers.
 _MOST_NUMBER: Final = 2**31 - 1
+# Of bytes a second.
+_MOST_RATE: Final = 2**63 - 1
 _ELECTIONS: Final = ("preferred", "unclean")
 
 
@@ -150,6 +154,16 @@ def targets_in(body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, ...]]
     if not targets:
         raise ApiError(400, "partitions to move are required")
     return targets
+
+
+def throttle_in(body: Mapping[str, Any]) -> int | None:
+    """``throttle_bytes_per_s``; None where it is absent or null.
+
+    Raises:
+        ApiError: 400, something else.
+    """
+    value = body.get(THROTTLE)
+    return None if value is None else _number(value, THROTTLE, 1, _MOST_RATE)
 
 
 def names_in(body: Mapping[str, Any]) -> list[str]:

@@ -285,6 +285,9 @@ _PARTITION_ROUTES: Final = {
         OBJECT, 404, 409, 412, body=ref("Reassignment"), is_required=True
     ),
     f"DELETE {_PARTITIONS}/reassignments": _acts(OBJECT, 404, 409, 412, body=ref("Partitions")),
+    f"POST {_PARTITIONS}/reassignments/throttle": _acts(
+        OBJECT, 404, 409, 412, body=ref("Throttle"), is_required=True
+    ),
     f"POST {_PARTITIONS}/elections": _acts(
         OBJECT, 404, 409, 412, body=ref("Election"), is_required=True
     ),

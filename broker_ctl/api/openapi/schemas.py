@@ -68,6 +68,7 @@ _TOPIC_RULES: Final[Mapping[str, Schema]] = {
     "min_isr": {"type": ["integer", "null"], "minimum": 1, "maximum": _MOST_REPLICAS},
     "unclean": {"type": ["boolean", "null"]},
 }
+_RATE: Final[Schema] = {"type": ["integer", "null"], "minimum": 1, "maximum": 2**63 - 1}
 _TIME_MS: Final = _within(0, 253_402_300_799_999)
 
 SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
@@ -173,8 +174,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
         ),
         "Spread": record({"topics": listed(_TOPIC, minItems=1), "brokers": _REPLICAS}),
         "Reassignment": record(
-            {"partitions": listed(record({**_PARTITION, "replicas": _REPLICAS}), minItems=1)}
+            {"partitions": listed(record({**_PARTITION, "replicas": _REPLICAS}), minItems=1)},
+            throttle_bytes_per_s=_RATE,
         ),
+        "Throttle": record({"throttle_bytes_per_s": _RATE}),
         "Partitions": record({}, partitions=listed(record(_PARTITION))),
         "Election": record(
             {"kind": {"enum": ["preferred", "unclean"]}}, partitions=listed(record(_PARTITION))

@@ -220,7 +220,7 @@ class ReplicaInstructions:
         leaders: list[ReplicaState] = []
         followers: list[ReplicaState] = []
         for replica in instructed:
-            partition, topic_id, state, replicas, _ = replica
+            partition, topic_id, state, replicas, *_ = replica
             before = known.get(partition)
             if before is not None and before.topic_id != topic_id:
                 errors.append(ReplicaError(partition, WRONG_TOPIC_ID))

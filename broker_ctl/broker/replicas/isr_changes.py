@@ -7,7 +7,7 @@ either has the requested ISR or does not (KAFKA-14144).
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_ctl.core.partitions.elections import with_isr
@@ -32,6 +32,7 @@ class IsrChanges:
 
     Args:
         lag_time_s: seconds after which a lagging follower leaves the ISR.
+        throttle: bytes a second for replicas that reassignments add; None: no limit.
 
     Attributes:
         expanded, shrunk: number of ISR changes written.
@@ -39,12 +40,18 @@ class IsrChanges:
     """
 
     def __init__(
-        self, store: MetadataStore, plane: ReplicaPlane, broker_id: int, lag_time_s: float
+        self,
+        store: MetadataStore,
+        plane: ReplicaPlane,
+        broker_id: int,
+        lag_time_s: float,
+        throttle: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._store = store
         self._plane = plane
         self._broker_id = broker_id
         self._lag_time_s = lag_time_s
+        self._throttle = throttle
         self.expanded = 0
         self.shrunk = 0
         self.refused = 0
@@ -55,7 +62,7 @@ class IsrChanges:
         Raises:
             DataPlaneError, StoreError: the leader repeats the requests that got no answer.
         """
-        proposals = await self._plane.isr_proposals(self._lag_time_s)
+        proposals = await self._plane.isr_proposals(self._lag_time_s, self._throttle())
         if not proposals:
             return 0
         known = await self._read(proposals)

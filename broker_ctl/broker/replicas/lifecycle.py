@@ -21,6 +21,7 @@ from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
 from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
 from broker_ctl.broker.replicas.isr_changes import IsrChanges
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
+from broker_ctl.broker.replicas.throttle import ReplicationThrottle
 from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
@@ -78,7 +79,11 @@ class ReplicaStatistics:
 
 
 class Replicas:
-    """The replicas of this broker; lives as long as the store."""
+    """The replicas of this broker; lives as long as the store.
+
+    Attributes:
+        throttle: applies to every registration; its owner starts and closes it.
+    """
 
     def __init__(self, dependencies: ReplicaDependencies) -> None:
         self._dependencies = dependencies
@@ -94,7 +99,14 @@ class Replicas:
             failed=self._failed,
         )
         self._queue = ZkQueue(store, ids.broker_id, self._instructions.handle, rng=dependencies.rng)
-        self._isr = IsrChanges(store, dependencies.plane, ids.broker_id, dependencies.lag_time_s)
+        self.throttle = ReplicationThrottle(store, rng=dependencies.rng)
+        self._isr = IsrChanges(
+            store,
+            dependencies.plane,
+            ids.broker_id,
+            dependencies.lag_time_s,
+            lambda: self.throttle.rate,
+        )
         self._session_epoch = 0
         self._instance_id = ""
 

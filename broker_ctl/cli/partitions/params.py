@@ -1,5 +1,6 @@
 """Shared by the commands for replicated partitions: parameter types, paths, tables."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -13,6 +14,11 @@ TOPICS: Final = f"{PARTITIONS}/topics"
 REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
 # Names of topics may be long, and a daemon accepts bodies of up to 1 MiB.
 AT_ONCE: Final = 2_000
+# Bytes a second for replicas that are added, in the API.
+THROTTLE: Final = "throttle_bytes_per_s"
+_BYTES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_RATE: Final = re.compile(rf"([0-9]{{1,19}}) ?({'|'.join(_BYTES)})?(?:/s)?")
+_MOST_RATE: Final = 2**63 - 1
 # Rows of a preview; --output json has all.
 _MOST_SHOWN: Final = 20
 
@@ -48,6 +54,20 @@ class Replicas(click.ParamType[tuple[str, list[int]]]):
             return str(int(number)), ids_in(brokers)
         except ValueError:
             self.fail(f"{value!r} is not a PARTITION:BROKER,BROKER such as 0:1,2,3", param, ctx)
+
+
+class Rate(click.ParamType[int]):
+    """Bytes a second, as ``50MiB`` or ``52428800``."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes a second."""
+        found = _RATE.fullmatch(str(value).strip())
+        rate = 0 if found is None else int(found[1]) * _BYTES[found[2] or "B"]
+        if not 0 < rate <= _MOST_RATE:
+            self.fail(f"{value!r} is not a number of bytes a second such as 50MiB", param, ctx)
+        return rate
 
 
 class BrokerIds(click.ParamType[list[int]]):

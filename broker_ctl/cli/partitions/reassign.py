@@ -1,6 +1,6 @@
 """``broker-ctl partitions reassign``: plan, start, follow and cancel reassignments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,14 +10,18 @@ from broker_ctl.cli.partitions.params import (
     AT_ONCE,
     PARTITIONS,
     REASSIGNMENTS,
+    THROTTLE,
     BrokerIds,
     PartitionName,
+    Rate,
     count_text,
     partition_name,
     preview_moves,
     topic_path,
 )
 from broker_ctl.cli.partitions.reassign_progress import print_reassignments, wait_reassigned
+from broker_ctl.cli.partitions.reassign_throttle import throttle as throttle_verb
+from broker_ctl.cli.partitions.reassign_throttle import throttle_text
 from broker_ctl.cli.runtime.confirmation import (
     Change,
     change_options,
@@ -34,7 +38,8 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl partitions reassign plan orders audit --brokers 2,3,4 --out moves.json
   broker-ctl partitions reassign start --from moves.json --dry-run
-  broker-ctl partitions reassign start --from moves.json --wait
+  broker-ctl partitions reassign start --from moves.json --throttle 50MiB --wait
+  broker-ctl partitions reassign throttle 100MiB
   broker-ctl partitions reassign status --wait
   broker-ctl partitions reassign cancel orders-0 orders-7
   broker-ctl partitions reassign cancel --all
@@ -42,11 +47,12 @@ Examples:
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 # Partitions that an error names.
 _MOST_NAMED: Final = 5
+_NO_OTHERS: Final[Mapping[str, Any]] = {}
 
 
 @click.group(cls=VerbGroup, short_help="Move replicas to other brokers.", epilog=_EXAMPLES)
 def command() -> None:
-    """Reassign replicas to other brokers: plan, start, status, cancel.
+    """Reassign replicas to other brokers: plan, start, status, throttle, cancel.
 
     Partitions stay available: new replicas catch up before old ones are removed.
     """
@@ -103,24 +109,36 @@ def plan(
     required=True,
     help="Reassignment file of `reassign plan` or of Kafka's tools.",
 )
+@click.option(
+    "--throttle",
+    type=Rate(),
+    help="Bytes per second that each broker may send to new replicas, and fetch for its own,"
+    " such as 50MiB; for all reassignments in progress, until the last one ends.",
+)
 @click.option("--wait", is_flag=True, help="Wait until all partitions are reassigned.")
 @change_options
 @daemon_options
-def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -> None:
-    """Start the reassignments of a file; one already in progress gets a new target."""
+def start(
+    target: Target, *, file: Path, throttle: int | None, wait: bool, dry_run: bool, yes: bool
+) -> None:
+    """Start the reassignments of a file; one already in progress gets a new target.
+
+    With --throttle, replicas that are already in sync are not held back.
+    """
     targets = _read_targets(file)
-    rows = _check_all(target, "PUT", targets)
-    if all(row["before"] == row["replicas"] for row in rows):
+    limit = {} if throttle is None else {THROTTLE: throttle}
+    rows = _check_all(target, "PUT", targets, limit)
+    if throttle is None and all(row["before"] == row["replicas"] for row in rows):
         report_result(
             target, "nothing", "the partitions already have these replicas", partitions=rows
         )
         return
     if not target.is_json:
         preview_moves(rows)
-    sentence = f"move {count_text(len(rows), 'partition')}"
+    sentence = f"move {count_text(len(rows), 'partition')}{throttle_text(throttle)}"
     if not confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         return
-    _carry_out(target, "PUT", targets)
+    _carry_out(target, "PUT", targets, limit)
     if wait:
         wait_reassigned(target, rows)
         _check_targets(target, targets)
@@ -181,6 +199,9 @@ def cancel(
         )
 
 
+command.add_command(throttle_verb, "throttle")
+
+
 def _read_targets(file: Path) -> list[dict[str, Any]]:
     """Read a reassignment file; the daemon checks what it contains.
 
@@ -231,19 +252,23 @@ def _check_targets(target: Target, targets: list[dict[str, Any]]) -> None:
         raise click.ClickException(f"another request has reassigned {count}, such as {text}")
 
 
-def _check_all(target: Target, method: str, partitions: Sequence[Any]) -> list[dict[str, Any]]:
+def _check_all(
+    target: Target, method: str, partitions: Sequence[Any], others: Mapping[str, Any] = _NO_OTHERS
+) -> list[dict[str, Any]]:
     """Have all requests checked before the first of them is sent."""
     rows: list[dict[str, Any]] = []
-    for body in _bodies(partitions):
+    for body in _bodies(partitions, others):
         rows += send_dry_run(target, Change(method, REASSIGNMENTS, body=body))["partitions"]
     return rows
 
 
-def _carry_out(target: Target, method: str, partitions: Sequence[Any]) -> None:
+def _carry_out(
+    target: Target, method: str, partitions: Sequence[Any], others: Mapping[str, Any] = _NO_OTHERS
+) -> None:
     from broker_ctl.errors import HttpError
 
     count = 0
-    for body in _bodies(partitions):
+    for body in _bodies(partitions, others):
         try:
             send(target, Change(method, REASSIGNMENTS, body=body))
         except HttpError as error:
@@ -255,7 +280,8 @@ def _carry_out(target: Target, method: str, partitions: Sequence[Any]) -> None:
         count += len(body["partitions"])
 
 
-def _bodies(partitions: Sequence[Any]) -> list[dict[str, Any]]:
+def _bodies(partitions: Sequence[Any], others: Mapping[str, Any]) -> list[dict[str, Any]]:
     from broker_ctl.core.model.batches import batched
 
-    return [{"partitions": part} for part in batched(partitions, AT_ONCE)] or [{"partitions": []}]
+    parts = list(batched(partitions, AT_ONCE)) or [[]]
+    return [{"partitions": part, **others} for part in parts]

@@ -3,11 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_ctl.cli.partitions.params import REASSIGNMENTS, count_text, ids_text, partition_name
+from broker_ctl.cli.partitions.params import (
+    REASSIGNMENTS,
+    THROTTLE,
+    count_text,
+    ids_text,
+    partition_name,
+)
 from broker_ctl.cli.runtime.output import print_table
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.cli.runtime.units import duration_text
+from broker_ctl.core.model.load_vector import throughput_text
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -38,9 +45,12 @@ class Pace:
 
 
 def print_reassignments(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print a table of reassignments."""
+    """Print a table of reassignments, and their throttle."""
+    rows = list(rows)
+    # A daemon of the release before has no throttle.
+    rate = rows[0].get(THROTTLE) if rows else None
     print_table(
-        "",
+        "" if rate is None else f"throttled to {throughput_text(rate)} for each broker",
         _COLUMNS,
         (
             (partition_name(row), *(ids_text(row[name]) for name in ("replicas", "isr", "missing")))

@@ -14,6 +14,7 @@ from broker_ctl.controller.admin.reads import ControllerReads
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
 from broker_ctl.controller.procedures.known_names import (
     Targets,
+    check_reassigning,
     check_targets,
     check_topic,
     leader_of,
@@ -192,8 +193,13 @@ class ControllerOperations(ControllerReads):
         changed = replanned(self._context, topics, brokers)
         return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
 
-    async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
+    async def reassign(
+        self, targets: Targets, throttle: int | None = None, *, is_dry_run: bool
+    ) -> Reply:
         """Start to reassign partitions, each by itself; a pending reassignment is replaced.
+
+        ``throttle`` is the most bytes a second that each broker spends on replicas that are added,
+        until no reassignment is in progress.
 
         Raises:
             TopicMissing, InvalidReplicas: nothing was started.
@@ -201,12 +207,29 @@ class ControllerOperations(ControllerReads):
 
         async def begin() -> None:
             check_targets(self._context, targets)
-            await self._reassignments.request(targets)
+            await self._reassignments.request(targets, throttle)
 
         check_targets(self._context, targets)
         reply = {"partitions": views.moved_rows(self._context, sorted(targets.items()))}
         if not is_dry_run:
             await self._enqueue("reassign", begin)
+        return reply
+
+    async def throttle_reassignments(self, rate: int | None, *, is_dry_run: bool) -> Reply:
+        """Change the throttle of the reassignments in progress; None: no limit.
+
+        Raises:
+            ReassignmentMissing: none is in progress.
+        """
+
+        async def throttle() -> None:
+            check_reassigning(self._context)
+            await self._reassignments.throttle.put(rate)
+
+        check_reassigning(self._context)
+        reply = views.throttle_row(self._context, rate)
+        if not is_dry_run:
+            await self._enqueue("throttle reassignments", throttle)
         return reply
 
     async def cancel_reassignment(

@@ -26,6 +26,7 @@ def overview(context: Context, broker_id: int) -> dict[str, Any]:
         "rack_violations": len(context.racks.violated),
         "not_preferred": context.imbalanced,
         "reassigning": len(context.reassigning),
+        "throttle_bytes_per_s": context.throttle,
         "deleting": len(context.deleting),
         "brokers": sorted(
             [
@@ -99,11 +100,16 @@ def description(context: Context, name: str) -> dict[str, Any]:
         "topic_id": topic.topic_id,
         "min_isr": rules.min_isr,
         "unclean": rules.is_unclean_allowed,
+        "throttle_bytes_per_s": context.throttle if _is_reassigning(context, name) else None,
         "is_deleting": name in context.deleting,
         "partitions": [
             _partition(context, TopicPartition(name, number)) for number in sorted(topic.partitions)
         ],
     }
+
+
+def _is_reassigning(context: Context, name: str) -> bool:
+    return any(partition.topic == name for partition in context.reassigning)
 
 
 def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
@@ -173,7 +179,14 @@ def reassignment_row(context: Context, partition: TopicPartition) -> dict[str, A
         "removing": list(assignment.removing),
         "isr": list(isr),
         "missing": list(missing),
+        "throttle_bytes_per_s": context.throttle,
     }
+
+
+def throttle_row(context: Context, rate: int | None) -> dict[str, Any]:
+    """The throttle before and after a change, and the partitions that it applies to."""
+    before, after = ({"throttle_bytes_per_s": each} for each in (context.throttle, rate))
+    return {"before": before, "after": after, "reassigning": len(context.reassigning)}
 
 
 def transition_row(epoch: int, at_ms: int, transition: Transition) -> dict[str, Any]:

@@ -47,6 +47,16 @@ def check_targets(context: Context, targets: Targets) -> None:
             raise InvalidReplicas(f"{partition} {fault}")
 
 
+def check_reassigning(context: Context) -> None:
+    """Require that a reassignment is in progress.
+
+    Raises:
+        ReassignmentMissing: there is none.
+    """
+    if not context.reassigning:
+        raise ReassignmentMissing("no reassignment is in progress")
+
+
 def origins_of(context: Context, partitions: Iterable[TopicPartition]) -> Targets:
     """Where partitions came from; none: all that are under way.
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.reassignment_requests import ReassignmentRequests
+from broker_ctl.controller.procedures.reassignment_throttle import ReassignmentThrottle
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.transport.messages import StopResponse
@@ -54,13 +55,20 @@ Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 
 
 class Reassignments:
-    """`Procedure`: the reassignments of one term."""
+    """`Procedure`: the reassignments of one term.
+
+    Attributes:
+        throttle: of the replicas that they add.
+    """
 
     def __init__(self, controller: ControllerContext) -> None:
         self._context = controller.context
         self._state_changer = controller.state_changer
         self._alarm = Alarm(controller, "reassignments", self._advance_all)
         self.requests = ReassignmentRequests(
+            controller.store, controller.context, controller.state_changer
+        )
+        self.throttle = ReassignmentThrottle(
             controller.store, controller.context, controller.state_changer
         )
         self._announced: dict[TopicPartition, Progress] = {}
@@ -71,6 +79,7 @@ class Reassignments:
 
     async def on_requests_changed(self) -> None:
         """See `Procedure`."""
+        await self.throttle.read()
         await self.requests.read()
         await self.advance([*self.requests.pending, *self._context.reassigning])
 
@@ -91,18 +100,25 @@ class Reassignments:
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """See `Procedure`: the next full instruction removes remaining replicas as strays."""
 
-    async def request(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Write requests, and start them."""
+    async def request(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]], throttle: int | None = None
+    ) -> None:
+        """Write requests, and start them, under a new throttle or, without one, under the old."""
+        if throttle is not None:
+            await self.throttle.put(throttle)
         await self.requests.put(targets)
         await self.advance(targets)
 
     async def advance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Execute the possible next steps of the partitions."""
+        """Execute the possible next steps of the partitions; the last one removes the throttle."""
         each_once = sorted(set(partitions))
         is_begun = await self._begin(each_once)
         await self._announce(each_once)
         if not (await self._end(each_once) and is_begun):
             self._alarm.set(_PAUSE_S)
+        is_over = not (self._context.reassigning or self.requests.pending)
+        if is_over and self._context.throttle is not None:
+            await self.throttle.put(None)
 
     async def _advance_all(self) -> None:
         await self.advance([*self.requests.pending, *self._context.reassigning])

@@ -28,8 +28,8 @@ from broker_ctl.errors import (
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, Create, Operation, SetData, Versioned
 from broker_ctl.store.records.partitions import (
-    decode_topic_configuration,
-    encode_topic_configuration,
+    decode_configuration,
+    encode_configuration,
     rules_of_configuration,
 )
 
@@ -65,7 +65,7 @@ class TopicConfiguration:
             reply = self._reply(topic, rules)
             if before == after:
                 return reply
-            data = encode_topic_configuration(after)
+            data = encode_configuration(after)
             write = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             operations: list[Operation] = [Check(partition_paths.topic(topic)), write]
             try:
@@ -91,7 +91,7 @@ class TopicConfiguration:
         path = partition_paths.topic_configuration(topic)
         node = await self._store.get(path)
         try:
-            before = {} if node is None else decode_topic_configuration(node)
+            before = {} if node is None else decode_configuration(node)
             kept = {key: text for key, text in before.items() if key not in changes}
             after = kept | {key: text for key, text in changes.items() if text is not None}
             rules = self._rules().with_defaults(rules_of_configuration(path, after))

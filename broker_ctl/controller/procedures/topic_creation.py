@@ -28,7 +28,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import (
-    decode_topic_configuration,
+    decode_configuration,
     encode_topic,
     encode_topic_rules,
 )
@@ -116,7 +116,7 @@ class TopicCreation:
         node = await self._store.get(path)
         if node is None:
             return Create(path, encode_topic_rules(rules, {}))
-        others = decode_topic_configuration(node)
+        others = decode_configuration(node)
         return SetData(path, encode_topic_rules(rules, others), node.stat.version)
 
     # Partitions.

@@ -110,4 +110,5 @@ def partition_update(
     """Encode the update of a partition."""
     topic = partition[0]
     topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr
-    return encode_update(ReplicaState(partition, topic_id, state, named, min_isr))
+    adding = context.assignments[partition].adding if partition in context.reassigning else ()
+    return encode_update(ReplicaState(partition, topic_id, state, named, min_isr, adding))

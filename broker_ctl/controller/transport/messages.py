@@ -9,6 +9,8 @@ from broker_ctl.core.partitions.instructions import (
     Instruction,
     ReplicaState,
     ReplicaStop,
+    adding_field,
+    adding_row,
     entry_row,
     stop_row,
 )
@@ -22,10 +24,12 @@ class PartitionUpdate(NamedTuple):
 
     Attributes:
         topic_id: of the topic at encoding time; the name may belong to another topic when sent.
+        adding: replicas that a reassignment adds.
     """
 
     topic_id: str
     row: bytes
+    adding: tuple[int, ...] = ()
 
 
 # A new state of a partition, or the order to stop a replica.
@@ -70,11 +74,14 @@ _HEAD_BYTES: Final = 1024
 _BROKER_BYTES: Final = 300
 _STOP_BYTES: Final = 400
 _TOPIC_BYTES: Final = 38
+# Brackets, the partition's number and the broker ids of an added replica, without the topic's name.
+_ADDING_BYTES: Final = 24
+_ID_BYTES: Final = 11
 
 
 def encode_update(replica: ReplicaState) -> PartitionUpdate:
     """Encode the state of a partition for its replicas."""
-    return PartitionUpdate(replica.topic_id, encode_to_keep(entry_row(replica)))
+    return PartitionUpdate(replica.topic_id, encode_to_keep(entry_row(replica)), replica.adding)
 
 
 # Reason of a failed stop whose broker died or restarted before it answered.
@@ -185,9 +192,7 @@ class InstructionEncoder:
         size, topic = 0, ""
         for partition in order:
             request = requests[partition]
-            letter_bytes = (
-                len(request.row) + 1 if isinstance(request, PartitionUpdate) else _STOP_BYTES
-            )
+            letter_bytes = _letter_bytes(partition, request)
             name_bytes = 0 if partition[0] == topic else len(partition[0]) + _TOPIC_BYTES
             if chunk and size + letter_bytes + name_bytes > most:
                 yield chunk
@@ -226,16 +231,28 @@ class InstructionEncoder:
             for name in dict.fromkeys([partition[0] for partition in requests])
             if (topic := known.get(name)) is not None
         }
-        updates = [
-            request.row
+        sent = [
+            (partition, request)
             for partition, request in requests.items()
             if isinstance(request, PartitionUpdate) and topics.get(partition[0]) == request.topic_id
         ]
+        adding = [adding_row(partition, of.adding) for partition, of in sent if of.adding]
         stops = [
             stop_row(request) for request in requests.values() if isinstance(request, ReplicaStop)
         ]
-        partitions = wrap_encoded(b"[" + b",".join(updates) + b"]")
-        return encode({**head, "topics": topics, "partitions": partitions, "stops": stops})
+        partitions = wrap_encoded(b"[" + b",".join([update.row for _, update in sent]) + b"]")
+        entries = {"topics": topics, "partitions": partitions, **adding_field(adding)}
+        return encode({**head, **entries, "stops": stops})
+
+
+def _letter_bytes(partition: TopicPartition, request: ReplicaRequest) -> int:
+    """At most the bytes of one request in an instruction, without its topic."""
+    if isinstance(request, ReplicaStop):
+        return _STOP_BYTES
+    size = len(request.row) + 1
+    if request.adding:
+        size += len(partition.topic) + _ADDING_BYTES + _ID_BYTES * len(request.adding)
+    return size
 
 
 def empty_requests(brokers: Collection[int]) -> RequestsByBroker:

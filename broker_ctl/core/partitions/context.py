@@ -45,6 +45,8 @@ class Context:
         preferring: number of partitions that prefer each broker as their leader.
         led_elsewhere: by preferred broker, the partitions that it does not lead.
         reassigning: partitions with a reassignment in progress.
+        throttle: bytes a second that each broker may spend on replicas that reassignments add;
+            None: no limit.
         deleting: topics with a deletion in progress.
         failures: replicas that their brokers cannot serve.
         racks: racks of the brokers, and the partitions that violate them.
@@ -71,6 +73,7 @@ class Context:
         self.preferring: Counter[int] = Counter()
         self.led_elsewhere: defaultdict[int, set[TopicPartition]] = defaultdict(set)
         self.reassigning: set[TopicPartition] = set()
+        self.throttle: int | None = None
         self.deleting: set[str] = set()
         self.unreadable: set[str] = set()
         self.failures = Failures()

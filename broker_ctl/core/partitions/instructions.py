@@ -11,13 +11,15 @@ As JSON::
      "brokers": {"ID": "host:port", ...}, "topics": {"NAME": "TOPIC_ID", ...},
      "partitions": [[TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION,
                      [ISR...], [REPLICAS...], IS_RECOVERING, MIN_ISR], ...],
+     "adding": [[TOPIC, PARTITION, [ID...]], ...],
      "stops": [[TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED], ...]}
 
 ``full`` means that ``partitions`` names every replica of the broker after ``after`` and up to
 ``until``, ordered by topic and number: any other replica in that span is a stray, and is removed.
 Null means the beginning or the end. If the replicas do not fit into one instruction there are
 several, each valid by itself. The entry of a partition is the same for all recipients, and is
-encoded once.
+encoded once. ``adding`` names the replicas that a reassignment adds, for the throttle of those that
+are not in sync yet; absent: none. A broker can do without it.
 """
 
 from bisect import bisect_right
@@ -30,6 +32,9 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.errors import CorruptRecord, NewerVersion
 
 FORMAT_VERSION: Final = 1
+# Replicas that reassignments add, by partition.
+Adding = Mapping[TopicPartition, tuple[int, ...]]
+NONE_ADDED: Final[Adding] = {}
 
 
 class ReplicaState(NamedTuple):
@@ -38,6 +43,7 @@ class ReplicaState(NamedTuple):
     Attributes:
         replicas: replicas that may be in sync: the assigned ones, without stopping brokers.
         min_isr: minimum of in-sync replicas with which the leader accepts records with acks=all.
+        adding: replicas that a reassignment adds; until they are in sync the throttle applies.
     """
 
     partition: TopicPartition
@@ -45,6 +51,7 @@ class ReplicaState(NamedTuple):
     state: LeaderAndIsr
     replicas: tuple[int, ...]
     min_isr: int = 1
+    adding: tuple[int, ...] = ()
 
 
 class ReplicaStop(NamedTuple):
@@ -115,7 +122,7 @@ class Instruction:
         try:
             if row["version"] > FORMAT_VERSION:
                 raise NewerVersion(f"an instruction in format {row['version']}")
-            topics = row["topics"]
+            topics, adding = row["topics"], adding_of(row)
             return cls(
                 int(row["controller"]),
                 int(row["controller_epoch"]),
@@ -123,7 +130,7 @@ class Instruction:
                 int(row["broker_epoch"]),
                 bool(row["full"]),
                 {int(broker): str(address) for broker, address in row["brokers"].items()},
-                [entry_of(entry, topics) for entry in row["partitions"]],
+                [entry_of(entry, topics, adding) for entry in row["partitions"]],
                 [stop_of(entry) for entry in row["stops"]],
                 _end(row.get("after")),
                 _end(row.get("until")),
@@ -139,6 +146,9 @@ class Instruction:
             **self.head_row(),
             "topics": {state.partition.topic: state.topic_id for state in self.partitions},
             "partitions": [entry_row(state) for state in self.partitions],
+            **adding_field(
+                [adding_row(each.partition, each.adding) for each in self.partitions if each.adding]
+            ),
             "stops": [stop_row(stop) for stop in self.stops],
         }
 
@@ -159,7 +169,7 @@ class Instruction:
 
 def entry_row(replica: ReplicaState) -> list[Any]:
     """The plain form of a partition's entry, the same for every recipient."""
-    (topic, partition), _, state, replicas, min_isr = replica
+    (topic, partition), _, state, replicas, min_isr, _ = replica
     leader, leader_epoch, isr, controller_epoch, is_recovering, version = state
     return [
         topic,
@@ -180,12 +190,34 @@ def stop_row(stop: ReplicaStop) -> list[Any]:
     return [*stop.partition, stop.topic_id, stop.leader_epoch, stop.is_deleted]
 
 
-def entry_of(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+def adding_row(partition: TopicPartition, adding: Sequence[int]) -> list[Any]:
+    """The plain form of the replicas that a reassignment adds to a partition."""
+    return [*partition, adding]
+
+
+def adding_field(rows: Sequence[Any]) -> dict[str, Any]:
+    """The field ``adding`` of an instruction; absent if there are none."""
+    return {"adding": rows} if rows else {}
+
+
+def adding_of(row: Mapping[str, Any]) -> Adding:
+    """Parse what `adding_field` wrote; raises as `entry_of`."""
+    return {
+        TopicPartition(str(topic), int(number)): tuple(map(int, brokers))
+        for topic, number, brokers in row.get("adding", ())
+    }
+
+
+def entry_of(
+    entry: Sequence[Any], topics: Mapping[str, str], adding: Adding = NONE_ADDED
+) -> ReplicaState:
     """Parse what `entry_row` wrote; raises Python's own errors if it is not valid."""
     topic, number, leader, epoch, controller_epoch, version, isr, replicas, flag, min_isr = entry
     state = LeaderAndIsr(leader, epoch, tuple(isr), controller_epoch, bool(flag), version)
     named = TopicPartition(topic, number)
-    return ReplicaState(named, topics[topic], state, tuple(replicas), min_isr)
+    return ReplicaState(
+        named, topics[topic], state, tuple(replicas), min_isr, adding.get(named, ())
+    )
 
 
 def _end(entry: Sequence[Any] | None) -> TopicPartition | None:

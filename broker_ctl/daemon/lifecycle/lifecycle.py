@@ -171,6 +171,7 @@ class Daemon:
         await services.owners.close()
         await services.partition_leaders.close()
         if self._partitions is not None:
+            await self._partitions.replicas.throttle.close()
             await self._partitions.plane.stop()
         await services.dataplane.stop()
         # Queued requests fail, and the store below is closed with them.

@@ -82,6 +82,8 @@ class Serving:
         await coordination.moves.start()
         await coordination.directives.start()
         await coordination.locks.start()
+        if self._partitions is not None:
+            await self._partitions.replicas.throttle.start()
         if self._failsafe is not None:
             await self._failsafe.start()
         await base.watcher.run_epochs(self._session)

@@ -123,4 +123,5 @@ def bind_partitions(instruments: Instruments, partitions: Partitions | None) -> 
     gauges.queued.bind(lambda: replicas.statistics().queued_applied)
     gauges.corrupt.bind(lambda: replicas.statistics().queued_corrupt)
     gauges.fenced.bind(lambda: replicas.statistics().stale)
+    gauges.throttle.bind(lambda: replicas.throttle.rate or 0)
     gauges.epoch.bind(lambda: replicas.ids.epoch)

@@ -42,6 +42,8 @@ class Feed:
         self.follower = follower
         self.contact_s = contact_s
         self.places: dict[TopicPartition, Place] = {}
+        # Bytes that the throttle lets it have.
+        self.granted: dict[TopicPartition, int] = {}
         # In the order in which they changed; taken from the front, so that no partition starves.
         self._changed: dict[TopicPartition, None] = {}
         self._event = asyncio.Event()

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from broker_ctl import codec
+from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.log import EpochEnd
+from broker_ctl.dataplane.replication.log import EpochEnd, Record, size_of
 from broker_ctl.dataplane.replication.messages import (
     BEAT_S,
     FOLLOW,
@@ -25,6 +26,7 @@ from broker_ctl.dataplane.replication.messages import (
 from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Network
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.replication.throttle import Throttle
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.retry import Backoff
 from broker_ctl.tasks import TaskScope
@@ -40,6 +42,9 @@ class Fetchers:
     Args:
         replicas: all replicas of the table.
         fail: called with a replica whose log cannot be written.
+
+    Attributes:
+        throttle: of the replicas that a reassignment adds here.
     """
 
     def __init__(
@@ -50,9 +55,11 @@ class Fetchers:
         network: Network,
         fail: Callable[[Replica], None],
         *,
+        clock: Clock,
         rng: random.Random,
     ) -> None:
         self.rng = rng
+        self.throttle = Throttle[tuple[_Followed, TopicPartition]](clock)
         self._broker_id = broker_id
         self._replicas = replicas
         self._storage = storage
@@ -76,7 +83,9 @@ class Fetchers:
         """Stop fetching; data on its way is ignored on arrival, since the role has changed."""
         leader = self._leader_of.pop(partition, None)
         if leader is not None:
-            self._followed[leader].remove(partition)
+            followed = self._followed[leader]
+            followed.remove(partition)
+            self.throttle.forget((followed, partition))
 
     def settle(self, brokers: Mapping[int, str]) -> None:
         """Apply the changes: connect to the brokers that are followed, and to no others.
@@ -100,7 +109,8 @@ class Fetchers:
     async def close(self) -> None:
         """Stop fetching."""
         await self._tasks.close()
-        self._leader_of.clear()
+        for partition in tuple(self._leader_of):
+            self.forget(partition)
         self._followed.clear()
         self._tasks = TaskScope("replica fetchers")
 
@@ -142,8 +152,16 @@ class Fetchers:
             "forgotten": [list(partition) for partition in forgotten],
         }
 
+    def release(self) -> None:
+        """Have the partitions named again for which the throttle has bytes."""
+        for (followed, partition), size in self.throttle.grants():
+            followed.granted[partition] = size
+            followed.mark(partition)
+
     def take(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
-        """Append the records of a leader to one partition; returns it if its log changed.
+        """Append the records of a leader to one partition; returns it if it is to be named again.
+
+        That is, its log has changed; but while the throttle is used up, it is named later.
 
         Raises:
             ValueError: the row does not fit.
@@ -163,7 +181,27 @@ class Fetchers:
             held.append(records)
         if leader_epoch == follower.leader_epoch:
             held.high_watermark = max(held.high_watermark, min(watermark, held.end_offset))
-        return replica.partition if records else None
+        if not records or self._waits(leader, replica, watermark, records):
+            return None
+        return replica.partition
+
+    def _waits(
+        self, leader: int, replica: Replica, watermark: int, records: Sequence[Record]
+    ) -> bool:
+        """Account for records of a replica that a reassignment adds; whether it has to wait.
+
+        One that has all that is committed is about to be in sync, and does not wait.
+        """
+        follower, followed = replica.follower, self._followed[leader]
+        if self.throttle.rate is None or follower is None:
+            return False
+        if self._broker_id not in follower.adding:
+            return False
+        self.throttle.spend(size_of(records) - followed.granted.pop(replica.partition, 0))
+        if replica.log.end_offset >= watermark:
+            return False
+        self.throttle.wait((followed, replica.partition))
+        return True
 
     def cut(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
         """Truncate records that the leader never had; returns the partition if its log changed.
@@ -204,6 +242,8 @@ class _Followed:
         self.partitions: dict[TopicPartition, None] = {}
         self.changed: dict[TopicPartition, None] = {}
         self.forgotten: dict[TopicPartition, None] = {}
+        # Bytes that the throttle lets come.
+        self.granted: dict[TopicPartition, int] = {}
         self.event = asyncio.Event()
         self.address = ""
         self.task: asyncio.Task[None] | None = None
@@ -299,12 +339,14 @@ class _Fetcher:
     async def _name(self, channel: Channel) -> None:
         try:
             while True:
+                self._fetchers.release()
                 named, forgotten = self._followed.take()
                 frame = codec.encode(self._fetchers.naming(named, forgotten))
                 async with asyncio.timeout(SILENCE_S):
                     await channel.send(frame)
+                wait_s = self._fetchers.throttle.wait_s()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(BEAT_S):
+                    async with asyncio.timeout(BEAT_S if wait_s is None else min(BEAT_S, wait_s)):
                         await self._followed.event.wait()
         except (ChannelClosed, TimeoutError):
             channel.close()  # which ends receiving too

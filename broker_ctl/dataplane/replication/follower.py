@@ -17,10 +17,12 @@ class FollowerState(NamedTuple):
 
     Attributes:
         leader: broker id, or `NO_LEADER`.
+        adding: replicas that a reassignment adds.
     """
 
     leader: int
     leader_epoch: int
+    adding: tuple[int, ...] = ()
 
     def news_in(
         self, log: ReplicaLog, leader_epoch: int, start_offset: int, records: Sequence[Record]

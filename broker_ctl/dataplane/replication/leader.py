@@ -50,6 +50,7 @@ class LeaderState:
         isr: the stored ISR, as far as this leader knows.
         version: of the store's node, with that ISR.
         replicas: those that may join the ISR.
+        adding: those that a reassignment adds; until they are in sync they are throttled.
         is_superseded: whether the store has a newer leader epoch; if so, no record is accepted or
             committed any more.
     """
@@ -61,6 +62,7 @@ class LeaderState:
         "_log",
         "_partition",
         "_proposal",
+        "adding",
         "is_superseded",
         "isr",
         "leader_epoch",
@@ -77,7 +79,7 @@ class LeaderState:
         self._broker_id = broker_id
         self._partition = instruction.partition
         self._log = log
-        self.replicas = instruction.replicas
+        self.replicas, self.adding = instruction.replicas, instruction.adding
         self._proposal: IsrProposal | None = None
         self.leader_epoch = state.leader_epoch
         self.start_offset = end = log.end_offset
@@ -102,6 +104,10 @@ class LeaderState:
     def proposal(self) -> IsrProposal | None:
         """The proposal that is not answered yet."""
         return self._proposal
+
+    def is_throttled(self, follower: int) -> bool:
+        """Whether a reassignment adds that follower, and it is not in sync yet."""
+        return follower in self.adding and follower not in self.isr
 
     def append(self, records: Iterable[Record], now_s: float) -> bool:
         """Append records of this leader epoch; returns whether the high watermark moved."""
@@ -192,6 +198,7 @@ class LeaderState:
     def on_repeated_instruction(self, instruction: ReplicaState, now_s: float) -> bool:
         """Adopt a repeated instruction under the same leader epoch; as `answered`."""
         self.min_isr, self.replicas = instruction.min_isr, instruction.replicas
+        self.adding = instruction.adding
         end = self._log.end_offset
         for replica in instruction.replicas:
             if replica != self._broker_id:

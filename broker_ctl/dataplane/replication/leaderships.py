@@ -14,7 +14,7 @@ from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.commits import Commits
 from broker_ctl.dataplane.replication.feeds import Feed, Feeds, Place
 from broker_ctl.dataplane.replication.leader import LeaderState
-from broker_ctl.dataplane.replication.log import Record
+from broker_ctl.dataplane.replication.log import Record, size_of
 from broker_ctl.dataplane.replication.messages import (
     ANY_EPOCH,
     MAX_PARTITIONS,
@@ -24,6 +24,7 @@ from broker_ctl.dataplane.replication.messages import (
 )
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.replication.throttle import Throttle
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
 
@@ -59,6 +60,7 @@ class Leaderships:
         self._authority = authority
         self.feeds = Feeds()
         self.commits = Commits()
+        self.throttle = Throttle[tuple[Feed, TopicPartition]](clock)
         # Leaders whose ISR may have to change; the others are not visited.
         self._unsettled: dict[TopicPartition, None] = {}
 
@@ -151,6 +153,7 @@ class Leaderships:
 
     def frame(self, feed: Feed) -> Mapping[str, Any]:
         """Data for a follower, as much as fits one frame; empty if there is none."""
+        self.release()
         frame = _Frame()
         room = MAX_VALUES_BYTES
         for partition in feed.take(MAX_PARTITIONS):
@@ -159,6 +162,18 @@ class Leaderships:
             else:
                 feed.mark(partition)
         return {"data": frame.data, "cuts": frame.cuts} if frame.data or frame.cuts else {}
+
+    def release(self) -> None:
+        """Let the followers go on for which the throttle has bytes."""
+        for (feed, partition), size in self.throttle.grants():
+            feed.granted[partition] = size
+            feed.mark(partition)
+
+    def close(self, feed: Feed) -> None:
+        """Close the feed of a connection that has ended."""
+        for partition in feed.places:
+            self.throttle.forget((feed, partition))
+        self.feeds.close(feed)
 
     def proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
         """The ISR changes that the leaders propose, given the time that a follower may lag."""
@@ -233,13 +248,29 @@ class Leaderships:
         if place.is_open:
             end = min(log.end_offset, place.end_offset + MAX_RECORDS)
             records = bounded(log.read(place.end_offset, end), room)
+            if records and leader.is_throttled(feed.follower):
+                records = self._throttled(feed, partition, records)
         if not records and place.sent_watermark >= log.high_watermark:
             return 0
         place.is_open = place.is_open and not records
         place.sent_watermark = log.high_watermark
         head = [*partition, leader.leader_epoch, log.high_watermark, place.end_offset]
         frame.data.append([*head, record_rows(records)])
-        return sum(len(record.value) for record in records)
+        return size_of(records)
+
+    def _throttled(
+        self, feed: Feed, partition: TopicPartition, records: Sequence[Record]
+    ) -> Sequence[Record]:
+        """The records that the throttle lets through now; without any, the partition waits."""
+        if self.throttle.rate is None:
+            return records
+        granted = feed.granted.pop(partition, None)
+        if granted is None:
+            self.throttle.wait((feed, partition))
+            return ()
+        records = bounded(records, granted)
+        self.throttle.spend(size_of(records) - granted)
+        return records
 
     def _note(self, follower: int, place: Place, replica: Replica, leader: LeaderState) -> bool:
         """Account for a follower's log end; False if its log is not a prefix of ours."""

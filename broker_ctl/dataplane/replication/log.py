@@ -20,6 +20,11 @@ class Record(NamedTuple):
     value: bytes
 
 
+def size_of(records: Iterable[Record]) -> int:
+    """Bytes of values."""
+    return sum(len(record.value) for record in records)
+
+
 class EpochEnd(NamedTuple):
     """The largest epoch up to the one asked for, and the offset after its last record."""
 

@@ -53,7 +53,9 @@ class SimulatedReplicas:
         self._table = ReplicaTable(storage)
         held = self._table.replicas
         self._leaders = Leaderships(broker_id, held, storage, clock=clock, authority=authority)
-        self._fetchers = Fetchers(broker_id, held, storage, network, self._leaders.fail, rng=rng)
+        self._fetchers = Fetchers(
+            broker_id, held, storage, network, self._leaders.fail, clock=clock, rng=rng
+        )
         self._server = ReplicaServer(held, self._leaders, clock)
         self._listener: Listener | None = None
 
@@ -115,8 +117,13 @@ class SimulatedReplicas:
         """All that is held."""
         return self._table.held()
 
-    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
+    async def isr_proposals(
+        self, lag_time_s: float, throttle: int | None = None
+    ) -> Sequence[IsrProposal]:
         """ISR changes that the leaders here propose; settled leaders are not visited."""
+        for side in (self._leaders, self._fetchers):
+            side.throttle.set_rate(throttle)
+            side.release()
         return self._leaders.proposals(lag_time_s)
 
     async def answer_proposals(self, answers: Sequence[IsrAnswer]) -> None:

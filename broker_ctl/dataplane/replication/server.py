@@ -69,7 +69,7 @@ class ReplicaServer:
             finally:
                 del self._open[channel]
                 if connection.feed is not None:
-                    self._leaderships.feeds.close(connection.feed)
+                    self._leaderships.close(connection.feed)
 
     def open(self) -> None:
         """Accept connections."""
@@ -106,6 +106,11 @@ class ReplicaServer:
     def feed_frame(self, feed: Feed) -> Mapping[str, Any]:
         """Data for a follower."""
         return self._leaderships.frame(feed)
+
+    def throttled_s(self) -> float:
+        """Seconds until followers that the throttle holds back may go on; a beat if none waits."""
+        wait_s = self._leaderships.throttle.wait_s()
+        return BEAT_S if wait_s is None else wait_s
 
     async def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a client's request, or the error in its place."""
@@ -229,8 +234,9 @@ class _Connection:
         beat_s = loop.time() + BEAT_S
         try:
             while True:
+                wake_s = min(beat_s, loop.time() + self._server.throttled_s())
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(beat_s):
+                    async with asyncio.timeout_at(wake_s):
                         await feed.wait_changed()
                 frame = self._server.feed_frame(feed)
                 # Empty frames are beats, which show the follower that this leader is alive.

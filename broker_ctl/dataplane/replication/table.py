@@ -123,11 +123,13 @@ class ReplicaTable:
                 taken.append((replica, one))
             elif replica.follower is None:
                 errors.append(ReplicaError(one.partition, STALE_EPOCH))
+            else:
+                replica.role = replica.follower._replace(adding=one.adding)
         if not self._hold(taken, errors):
             return errors
         for replica, one in taken:
             leaders.end(replica.partition)
-            replica.role = FollowerState(one.state.leader, one.state.leader_epoch)
+            replica.role = FollowerState(one.state.leader, one.state.leader_epoch, one.adding)
             followers.follow(replica.partition, one.state.leader)
         return errors
 

@@ -5,15 +5,17 @@ Addresses, secret, bounds, ``instance_id`` and errors are those of `wire`. A par
 a list, since one call has thousands. Data that exceeds one body is sent in several calls, each of
 which is complete by itself.
 
-    POST /replicas/become-leader    {topics, partitions: [ENTRY]}           {errors: [ERROR]}
-    POST /replicas/become-follower  {topics, partitions: [ENTRY], brokers}  {errors: [ERROR]}
+    POST /replicas/become-leader    {topics, partitions: [ENTRY], adding}   {errors: [ERROR]}
+    POST /replicas/become-follower  {topics, partitions: [ENTRY], adding, brokers}
+                                                                            {errors: [ERROR]}
     POST /replicas/stop             {stops: [STOP]}                         {errors: [ERROR]}
     GET  /replicas                                                          {replicas: [REPLICA]}
-    GET  /replicas/isr-wishes?lag_time_max_ms=MS                            {wishes: [PROPOSAL]}
+    GET  /replicas/isr-wishes?lag_time_max_ms=MS&throttle_bytes_per_s=RATE  {wishes: [PROPOSAL]}
     POST /replicas/isr-answers      {answers: [ANSWER]}                     {}
 
     topics   {NAME: TOPIC_ID}: of all that are named; an ID is new each time a topic is made
     brokers  {ID: "host:port"}: the broker processes that live, by broker id
+    adding   [[TOPIC, PARTITION, [ID]]]: the replicas that reassignments add; absent: none
     ENTRY    [TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], [REPLICAS],
               IS_RECOVERING, MIN_ISR]
     STOP     [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED]
@@ -51,7 +53,12 @@ What the broker process promises:
     the next release, the broker process applies a limit of its own.
 5.  A stop ends leading and fetching, and with IS_DELETED it deletes the log too, whatever the
     leader epoch. A replica that is not held needs no stop.
-6.  A call that is meant for another ``instance_id`` is refused (412): only a daemon that knows this
+6.  RATE is the most bytes of records a second, an integer of at least 1, that the broker process
+    sends to replicas that are in ``adding`` of the newest entry and not in sync, to all of them
+    together, and the most that it fetches for its own replicas of that kind. It applies until the
+    next request for proposals; absent: there is no limit. A replica that is in sync is never held
+    back. A broker process that cannot do this ignores both.
+7.  A call that is meant for another ``instance_id`` is refused (412): only a daemon that knows this
     instance makes it lead. A call of the first three paths is refused (409) if its ``call`` is
     smaller than that of a call which was accepted for one of its replicas that is held: so a late
     deletion does not delete a replica that has been assigned here again. A call of an earlier
@@ -64,9 +71,13 @@ from typing import Any, Final
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import (
     REASONS,
+    Adding,
     ReplicaError,
     ReplicaState,
     ReplicaStop,
+    adding_field,
+    adding_of,
+    adding_row,
     entry_of,
     entry_row,
     stop_of,
@@ -84,6 +95,7 @@ STOP: Final = f"{REPLICAS}/stop"
 ISR_WISHES: Final = f"{REPLICAS}/isr-wishes"
 ISR_ANSWERS: Final = f"{REPLICAS}/isr-answers"
 LAG_TIME: Final = "lag_time_max_ms"
+THROTTLE: Final = "throttle_bytes_per_s"
 
 # Keys, braces and commas around the counted entries, ``instance_id`` and ``call``.
 _FRAME_BYTES: Final = 512
@@ -99,20 +111,24 @@ def encode_instructions(
     most = MAX_REQUEST_BYTES - _FRAME_BYTES - len(codec.encode(head))
     topics: dict[str, str] = {}
     entries: list[Any] = []
+    adding: list[Any] = []
     size = 0
     for one in states:
         entry = codec.encode(entry_row(one))
         name, topic_id = one.partition.topic, one.topic_id
+        added = codec.encode(adding_row(one.partition, one.adding)) if one.adding else b""
         # Counted for each entry, even if the topic is in ``topics`` already.
-        more = len(entry) + len(name) + len(topic_id) + 8
+        more = len(entry) + len(name) + len(topic_id) + 8 + len(added) + 1
         if entries and size + more > most:
-            yield {**head, "topics": topics, "partitions": entries}
-            topics, entries, size = {}, [], 0
+            yield {**head, "topics": topics, "partitions": entries, **adding_field(adding)}
+            topics, entries, adding, size = {}, [], [], 0
         topics[name] = topic_id
         entries.append(codec.wrap_encoded(entry))
+        if added:
+            adding.append(codec.wrap_encoded(added))
         size += more
     if entries:
-        yield {**head, "topics": topics, "partitions": entries}
+        yield {**head, "topics": topics, "partitions": entries, **adding_field(adding)}
 
 
 def encode_stops(stops: Sequence[ReplicaStop]) -> Iterator[dict[str, Any]]:
@@ -133,7 +149,8 @@ def decode_instruction(body: Any) -> list[ReplicaState]:
         ValueError: anything else.
     """
     topics: dict[str, str] = field(body, "topics", dict)
-    return [_read(_entry, row, topics) for row in field(body, "partitions", list)]
+    adding = _read(adding_of, body)
+    return [_read(_entry, row, topics, adding) for row in field(body, "partitions", list)]
 
 
 def brokers(body: Any) -> dict[int, str]:
@@ -146,9 +163,10 @@ def brokers(body: Any) -> dict[int, str]:
     return {int(broker): field(addresses, broker, str) for broker in addresses}
 
 
-def wishes_path(lag_time_s: float) -> str:
-    """Return the path of ISR proposals, given the time that a follower may lag."""
-    return f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
+def wishes_path(lag_time_s: float, throttle: int | None = None) -> str:
+    """Return the path of ISR proposals, given the time that a follower may lag and the throttle."""
+    path = f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
+    return path if throttle is None else f"{path}&{THROTTLE}={throttle}"
 
 
 def lag_time_s(query: Mapping[str, str]) -> float | None:
@@ -157,12 +175,22 @@ def lag_time_s(query: Mapping[str, str]) -> float | None:
     Raises:
         ValueError: no integer from 1 to 2^63 - 1.
     """
-    text = query.get(LAG_TIME)
+    lag_time_ms = _number_in(query, LAG_TIME)
+    return None if lag_time_ms is None else lag_time_ms / 1000
+
+
+def throttle(query: Mapping[str, str]) -> int | None:
+    """The throttle in isr-wishes, bytes a second; None: no limit. Raises as `lag_time_s`."""
+    return _number_in(query, THROTTLE)
+
+
+def _number_in(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= MAX_TOKEN):
-        raise ValueError(f"{LAG_TIME}: an integer from 1 on expected, not {text!r:.80}")
-    return int(text) / 1000
+        raise ValueError(f"{name}: an integer from 1 on expected, not {text!r:.80}")
+    return int(text)
 
 
 def stops(body: Any) -> list[ReplicaStop]:
@@ -252,9 +280,9 @@ def _partition(topic: Any, number: Any) -> TopicPartition:
     return TopicPartition(topic, number)
 
 
-def _entry(row: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+def _entry(row: Sequence[Any], topics: Mapping[str, str], adding: Adding) -> ReplicaState:
     _partition(*row[:2])
-    return entry_of(row, topics)
+    return entry_of(row, topics, adding)
 
 
 def _state_row(state: LeaderAndIsr | None) -> list[Any] | None:

@@ -97,10 +97,14 @@ class ReplicaPlane(Protocol):
         """All that is held."""
         ...
 
-    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
+    async def isr_proposals(
+        self, lag_time_s: float, throttle: int | None = None
+    ) -> Sequence[IsrProposal]:
         """ISR changes that the leaders here request; each is repeated until it is answered.
 
-        The leaders request to remove followers that have not caught up for ``lag_time_s``.
+        The leaders request to remove followers that have not caught up for ``lag_time_s``. Until
+        the next call, ``throttle`` is how many bytes a second this broker may send to replicas that
+        reassignments add, and as many may come to its own; None: any number.
         """
         ...
 

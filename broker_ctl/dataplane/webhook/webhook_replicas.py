@@ -44,9 +44,11 @@ class WebhookReplicas:
         with reading(wire.REPLICAS):
             return wire.replicas(reply)
 
-    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
+    async def isr_proposals(
+        self, lag_time_s: float, throttle: int | None = None
+    ) -> Sequence[IsrProposal]:
         """ISR changes that the leaders there request."""
-        reply = await self._link.call("GET", wire.wishes_path(lag_time_s))
+        reply = await self._link.call("GET", wire.wishes_path(lag_time_s, throttle))
         with reading(wire.ISR_WISHES):
             return wire.wishes(reply)
 

@@ -27,7 +27,13 @@ _RECOVERING: Final = 1
 # In the form of Kafka's design v3, which has no epochs: {leader, ISR}.
 _DESIGN_ISR: Final = "ISR"
 _FLAGS: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"\+?([0-9]{1,10})")
+# Kafka's keys in the configuration of brokers: what each sends to replicas that are added, and what
+# it fetches for its own; bytes a second.
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+_RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+_MOST_RATE: Final = 2**63 - 1
+_NUMBER: Final = re.compile(r"\+?([0-9]{1,19})")
 _MOST_NUMBER: Final = 2**31 - 1
 
 # Payload of a request to delete a topic, which can be signed. Kafka's has none, and none is read.
@@ -286,8 +292,8 @@ def _min_isr_in(config: Fields) -> int:
     return int(number[1])
 
 
-def decode_topic_configuration(node: Versioned) -> Mapping[str, str]:
-    """All that is configured of a topic, by key.
+def decode_configuration(node: Versioned) -> Mapping[str, str]:
+    """All that is configured of a topic, or of the brokers, by key.
 
     Raises:
         CorruptRecord: it does not fit.
@@ -303,9 +309,33 @@ def encode_topic_rules(rules: TopicRules, others: Mapping[str, str]) -> bytes:
         config[UNCLEAN] = "true" if rules.is_unclean_allowed else "false"
     if rules.min_isr:
         config[MIN_ISR] = str(rules.min_isr)
-    return encode_topic_configuration(config)
+    return encode_configuration(config)
 
 
-def encode_topic_configuration(config: Mapping[str, str]) -> bytes:
-    """The payload, of all that is configured of a topic."""
+def encode_configuration(config: Mapping[str, str]) -> bytes:
+    """The payload, of all that is configured of a topic or of the brokers."""
     return encode({"version": 1, "config": config})
+
+
+def decode_throttle(node: Versioned) -> int | None:
+    """The throttle in the configuration of brokers, the smaller one of both; None: there is none.
+
+    Raises:
+        CorruptRecord: a rate is not a number from 1 on.
+    """
+    config = Fields.of(node.path, node.data).child("config")
+    return min((_rate_in(config, key) for key in _RATES if key in config.values), default=None)
+
+
+def with_throttle(config: Mapping[str, str], rate: int | None) -> dict[str, str]:
+    """The configuration with that throttle; other keys stay."""
+    others = {key: text for key, text in config.items() if key not in _RATES}
+    return others if rate is None else others | dict.fromkeys(_RATES, str(rate))
+
+
+def _rate_in(config: Fields, key: str) -> int:
+    text = config.text(key)
+    number = _NUMBER.fullmatch(text.strip())
+    if number is None or not 0 < int(number[1]) <= _MOST_RATE:
+        raise config.corrupt(key, f"{text!r} is not a number from 1 on")
+    return int(number[1])

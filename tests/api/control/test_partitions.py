@@ -27,6 +27,7 @@ ROOT = "/control/v1/partitions"
 TOPIC = f"{ROOT}/topics/orders"
 ADOPTED = f"{ROOT}/topics/{NAMELESS}/topic-id"
 MOVES = f"{ROOT}/reassignments"
+RATE = "throttle_bytes_per_s"
 SHUTDOWN = "/control/v1/controlled-shutdown"
 LISTS = {"replicas": {"0": [1, 2], "1": [2, 3]}}
 # What each route is asked for: method, path, body.
@@ -204,6 +205,26 @@ async def test_a_plan_can_be_sent_back_as_it_is(http: HttpClient, leader: Broker
     assert leader.partition_admin.written[-1] == ("cancel", [TopicPartition("orders", 1)])
     again = await ask(http, leader, "DELETE", MOVES, one)
     assert (again.status, again.json()["error"]) == (404, "ReassignmentMissing")
+
+
+async def test_reassignments_are_throttled(http: HttpClient, leader: Broker) -> None:
+    await create(http, leader)
+    row = {"topic": "orders", "partition": 0, "replicas": [3, 4]}
+    throttle = f"{MOVES}/throttle"
+    early = await ask(http, leader, "POST", throttle, {RATE: 5})
+    assert (early.status, early.json()["error"]) == (404, "ReassignmentMissing")
+    for wrong in (0, -1, 1.5, True, "5", 1 << 63):
+        for method, path in (("PUT", MOVES), ("POST", throttle)):
+            refused = await ask(http, leader, method, path, {"partitions": [row], RATE: wrong})
+            assert (refused.status, RATE in refused.json()["reason"]) == (400, True), wrong
+    assert (await ask(http, leader, "POST", throttle, {})).status == 400
+    assert (await ask(http, leader, "PUT", MOVES, {"partitions": [row], RATE: 7})).status == 200
+    assert leader.partition_admin.throttle == 7
+    dry = await ask(http, leader, "POST", f"{throttle}?dry_run=true", {RATE: 8})
+    assert dry.json() == {"before": {RATE: 7}, "after": {RATE: 8}, "reassigning": 1}
+    assert leader.partition_admin.throttle == 7
+    assert (await ask(http, leader, "POST", throttle, {RATE: None})).status == 200
+    assert leader.partition_admin.throttle is None
 
 
 async def test_a_plan_over_more_partitions_than_the_limit_is_refused(

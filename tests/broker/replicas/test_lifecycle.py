@@ -101,6 +101,29 @@ async def test_a_broker_registers_once_its_data_plane_answers_and_not_before() -
 
 
 @in_virtual_time
+async def test_the_broker_process_applies_the_throttle_of_the_store() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        config = {
+            "leader.replication.throttled.rate": "9",
+            "follower.replication.throttled.rate": "7",
+        }
+        path = partition_paths.BROKER_DEFAULTS
+        await one.controller.create(
+            path, encode({"version": 1, "config": config}), make_parents=True
+        )
+        await one.replicas.throttle.start()
+        await one.live(scope)
+        await eventually(lambda: one.plane.throttle == 7)
+        await one.controller.set(path, encode({"version": 1, "config": {**config, "x": "1"}}))
+        await one.controller.set(path, encode({"version": 1, "config": dict.fromkeys(config, "0")}))
+        await asyncio.sleep(1.0)
+        assert one.plane.throttle == 7, "the last one that could be read"
+        await one.controller.delete(path)
+        await eventually(lambda: one.plane.throttle is None)
+        await one.replicas.throttle.close()
+
+
+@in_virtual_time
 async def test_the_newest_controller_is_known_before_any_is_heard() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         await elect_controllers(one.controller, 3)

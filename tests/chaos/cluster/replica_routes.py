@@ -69,7 +69,9 @@ class ReplicaRoutes:
     async def _wishes(self, request: web.Request) -> web.Response:
         lag_time_s = replica_wire.lag_time_s(request.query)
         assert lag_time_s is not None
-        return self._reply(replica_wire.wishes_json(await self._plane.isr_proposals(lag_time_s)))
+        throttle = replica_wire.throttle(request.query)
+        found = await self._plane.isr_proposals(lag_time_s, throttle)
+        return self._reply(replica_wire.wishes_json(found))
 
     async def _lead(self, body: _Fields) -> _Fields:
         states = replica_wire.decode_instruction(body)

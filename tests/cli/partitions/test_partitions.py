@@ -34,6 +34,7 @@ VERBS = [
     ),
     *("partitions reassign", "partitions reassign plan", "partitions reassign start"),
     *("partitions reassign status", "partitions reassign cancel"),
+    "partitions reassign throttle",
     *("elect", "elect preferred", "elect unclean", "controller", "controller show"),
 ]
 
@@ -355,6 +356,32 @@ def test_a_plan_is_started_followed_and_shown(
     said = cluster.run(*REASSIGN, "start", "--from", moves)
     assert (said.exit_code, said.stdout) == (0, "the partitions already have these replicas\n")
     assert len(admin.written) == written
+
+
+def test_a_reassignment_is_throttled_while_it_is_in_progress(
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str
+) -> None:
+    start = (*REASSIGN, "start", "--from", moves, "--throttle", "50MiB")
+    dry = cluster.json(*start, "--dry-run")
+    assert dry["sentence"] == "would move 2 partitions at no more than 50.0 MiB/s for each broker"
+    assert cluster.json(*start, "--yes")["result"] == "moving"
+    assert admin.throttle == 50 << 20
+    dry = cluster.json(*REASSIGN, "throttle", "1000", "--dry-run")
+    assert dry["after"] == {"throttle_bytes_per_s": 1000}
+    assert admin.throttle == 50 << 20
+    said = cluster.run(*REASSIGN, "throttle", "2 KiB/s", "--yes")
+    assert said.stdout == (
+        "copying new replicas of 2 partitions at no more than 2.0 KiB/s for each broker; before: "
+        "at no more than 50.0 MiB/s for each broker\n"
+    )
+    assert "throttled to 2.0 KiB/s for each broker" in cluster.run(*REASSIGN, "status").stdout
+    said = cluster.run(*REASSIGN, "throttle", "--remove", "--yes")
+    assert "of 1 partition without a limit; before: at no more than 2.0 KiB/s" in said.stdout
+    assert admin.throttle is None
+    for wrong in ((), ("--remove", "5"), ("0",), ("5TB",), ("-1",), (str(1 << 63),)):
+        assert cluster.run(*REASSIGN, "throttle", *wrong, "--yes").exit_code == 2, wrong
+    # The same file again changes the throttle only.
+    assert cluster.json(*start, "--yes")["result"] == "moving"
 
 
 def test_a_start_waits_for_what_it_began(

@@ -25,7 +25,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
-    decode_topic_configuration,
+    decode_configuration,
     decode_topic_rules,
     encode_topic,
     encode_topic_rules,
@@ -114,7 +114,7 @@ async def test_other_keys_that_were_configured_for_the_name_before_are_kept() ->
         await admin.create_topic("t", {0: (1,)}, rules, is_dry_run=False)
         node = await cluster.operator.get(path)
         assert node is not None
-        assert decode_topic_configuration(node) == {
+        assert decode_configuration(node) == {
             "retention.ms": "1",
             "unclean.leader.election.enable": "true",
         }

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,16 +105,17 @@ def test_statistics_of_replicas_are_exported() -> None:
     replicas: Any = assembly.partitions.replicas
     replicas.statistics = lambda: counts
     replicas._instructions.count_led = lambda: 1
+    replicas.throttle = SimpleNamespace(rate=10)
     shown = assembly.foundation.instruments.replicas
     values = [
         sample.value
         for instrument in (
             *(shown.led, shown.held, shown.failed, shown.queued, shown.corrupt, shown.fenced),
-            *(shown.isr_expands, shown.isr_shrinks, shown.isr_refused),
+            *(shown.isr_expands, shown.isr_shrinks, shown.isr_refused, shown.throttle),
         )
         for sample in instrument.samples()
     ]
-    assert values == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert values == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_a_controlled_shutdown_may_be_left_out() -> None:

@@ -49,7 +49,13 @@ class Process:
             authority=lambda: Authority(1, float("inf")),
         )
         self.fetchers = Fetchers(
-            number, held, storage, TcpNetwork(), self.leaders.fail, rng=random.Random(number)
+            number,
+            held,
+            storage,
+            TcpNetwork(),
+            self.leaders.fail,
+            clock=clock,
+            rng=random.Random(number),
         )
         self.server = ReplicaServer(held, self.leaders, clock)
         self.table.load()

@@ -11,7 +11,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.replication.fetchers import Fetchers
 from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Listener
 from broker_ctl.dataplane.replication.storage import MemoryStorage
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 
 LEADER = 1
 ORDERS = TopicPartition("orders", 0)
@@ -34,7 +34,9 @@ class DeadNetwork:
 async def pauses(seed: int) -> list[float]:
     """Pauses of one follower whose leader is dead for a minute."""
     network = DeadNetwork()
-    fetchers = Fetchers(2, {}, MemoryStorage(), network, lambda _: None, rng=Random(seed))
+    fetchers = Fetchers(
+        2, {}, MemoryStorage(), network, lambda _: None, clock=LoopClock(), rng=Random(seed)
+    )
     fetchers.follow(ORDERS, LEADER)
     fetchers.settle({LEADER: "leader:6650"})
     await asyncio.sleep(60)

@@ -103,10 +103,41 @@ async def test_a_follower_lags_by_the_lag_time_that_the_daemon_sends(http: HttpC
         assert [proposal.isr for proposal in await plane.isr_proposals(900.0)] == [(1,)]
 
 
+async def test_a_throttle_and_the_replicas_that_it_applies_to_reach_the_broker_process(
+    http: HttpClient,
+) -> None:
+    broker = ReferenceBroker(SECRET, None, broker_id=1)
+    other = TopicPartition("other", 7)
+    async with serving(broker.app()) as url:
+        plane = plane_at(url, http)
+        led = instruction(state(1, 2, (1, 2)))
+        await plane.become_leader([led._replace(adding=(3,)), led._replace(partition=other)])
+        assert broker.replicas is not None
+        held = broker.replicas.table.replicas
+        leaders = [held[each].leader for each in (ORDERS, other)]
+        assert [leader and leader.adding for leader in leaders] == [(3,), ()]
+        await plane.become_follower([instruction(state(2, 3, ALL))._replace(adding=(1,))], {})
+        follower = held[ORDERS].follower
+        assert follower is not None
+        assert follower.adding == (1,)
+        await plane.isr_proposals(LAG_S, 5000)
+        assert broker.replicas.leaders.throttle.rate == 5000
+        await plane.isr_proposals(LAG_S)
+        assert broker.replicas.leaders.throttle.rate is None
+
+
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1e3", "\u0663", "9" * 5000, str(1 << 63)])
-def test_a_lag_time_is_judged(text: str) -> None:
+def test_numbers_in_a_request_for_proposals_are_judged(text: str) -> None:
     with pytest.raises(ValueError, match="lag_time_max_ms"):
         replica_wire.lag_time_s({"lag_time_max_ms": text})
+    with pytest.raises(ValueError, match="throttle_bytes_per_s"):
+        replica_wire.throttle({"throttle_bytes_per_s": text})
+
+
+@pytest.mark.parametrize("adding", [7, [7], [["orders", 0]], [["orders", 0, 1]], [["o", "x", []]]])
+def test_added_replicas_are_judged(adding: object) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        replica_wire.decode_instruction({"topics": {}, "partitions": [], "adding": adding})
 
 
 def test_a_lag_time_goes_over_the_wire_in_milliseconds() -> None:

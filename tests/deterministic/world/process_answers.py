@@ -134,7 +134,9 @@ class ProcessAnswers:
     async def _wishes(self, query: Fields) -> Fields:
         lag_time_s = replica_wire.lag_time_s(query)
         assert lag_time_s is not None
-        return replica_wire.wishes_json(await self._replicas.isr_proposals(lag_time_s))
+        throttle = replica_wire.throttle(query)
+        found = await self._replicas.isr_proposals(lag_time_s, throttle)
+        return replica_wire.wishes_json(found)
 
     async def _lead(self, body: Fields) -> Fields:
         states = replica_wire.decode_instruction(body)

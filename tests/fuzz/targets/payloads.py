@@ -32,7 +32,7 @@ _OF_NODES: Final[Sequence[Callable[[Versioned], object]]] = (
     partitions.decode_request,
     partitions.decode_failed,
     partitions.decode_topic_rules,
-    partitions.decode_topic_configuration,
+    partitions.decode_configuration,
 )
 _OF_PAYLOADS: Final[Sequence[Callable[[str, bytes], object]]] = (
     auth_policies.decode_grants,

@@ -47,6 +47,7 @@ class MemoryControllerAdmin(ControllerOperations):
         self.refuse: BrokerCtlError | None = None
         self.recovering = False
         self.few_in_sync = False
+        self.throttle: int | None = None
         # Not empty: every partition is on too few of them.
         self.racks: dict[int, str] = {}
         self.asked: tuple[Any, ...] = ()
@@ -257,7 +258,11 @@ class MemoryControllerAdmin(ControllerOperations):
         }
 
     async def reassign(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        throttle: int | None = None,
+        *,
+        is_dry_run: bool,
     ) -> Mapping[str, Any]:
         rows = []
         for partition, target in targets.items():
@@ -265,9 +270,21 @@ class MemoryControllerAdmin(ControllerOperations):
             rows.append(_moved(partition, target, self._partition(partition).origin))
         if not is_dry_run:
             self.written.append(("reassign", dict(targets)))
+            self.throttle = throttle or self.throttle
             for partition, target in targets.items():
                 self._begin(partition, target)
         return {"partitions": rows}
+
+    async def throttle_reassignments(
+        self, rate: int | None, *, is_dry_run: bool
+    ) -> Mapping[str, Any]:
+        moving = len(self._moving())
+        if not moving:
+            raise ReassignmentMissing("no reassignment is in progress")
+        before, after = ({"throttle_bytes_per_s": each} for each in (self.throttle, rate))
+        if not is_dry_run:
+            self.throttle = rate
+        return {"before": before, "after": after, "reassigning": moving}
 
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
@@ -298,6 +315,7 @@ class MemoryControllerAdmin(ControllerOperations):
                 "removing": self._partition(partition).removing,
                 "isr": sorted(self._partition(partition).origin),
                 "missing": self._partition(partition).adding,
+                "throttle_bytes_per_s": self.throttle,
             }
             for partition in moving
         ]

@@ -98,6 +98,7 @@ STARTED: Final = (*PLANNED, "partitions reassign start --from moves.json")
 MOVED: Final = (*STARTED, "partitions reassign status")
 ORDERS_0: Final = [{"topic": "orders", "partition": 0}]
 TARGETS: Final = {"partitions": [{**ORDERS_0[0], "replicas": [3, 4]}]}
+RATE: Final = {"throttle_bytes_per_s": 2048}
 
 SUPPORT: Final = get(
     "/metrics",
@@ -684,6 +685,19 @@ REPLICATED: Final = (
     ),
     Typed(
         "partitions reassign start --from moves.json", act("PUT", REASSIGNMENTS, TARGETS), PLANNED
+    ),
+    Typed(
+        "partitions reassign start --from moves.json --throttle 2KiB",
+        act("PUT", REASSIGNMENTS, {**TARGETS, **RATE}),
+        PLANNED,
+    ),
+    Typed(
+        "partitions reassign throttle 2KiB", act("POST", f"{REASSIGNMENTS}/throttle", RATE), STARTED
+    ),
+    Typed(
+        "partitions reassign throttle --remove",
+        act("POST", f"{REASSIGNMENTS}/throttle", dict.fromkeys(RATE)),
+        STARTED,
     ),
     Typed(
         "partitions reassign start --from moves.json --wait",

@@ -27,7 +27,7 @@ class InMemoryReplicas:
         proposals: returned by `isr_proposals` until they are answered.
         answers: all answers to proposals, in order.
         refusals: reasons by partition.
-        lag_time_s: from the last call of `isr_proposals`.
+        lag_time_s, throttle: from the last call of `isr_proposals`.
         is_silent: whether no call is answered.
         heard_instance_id: the id that the daemon knows; it learns another one from a reply.
     """
@@ -44,6 +44,7 @@ class InMemoryReplicas:
         self.answers: list[IsrAnswer] = []
         self.refusals: dict[TopicPartition, str] = {}
         self.lag_time_s = 0.0
+        self.throttle: int | None = None
         self.is_silent = False
 
     @property
@@ -82,8 +83,10 @@ class InMemoryReplicas:
         self._heard()
         return list(self.held.values())
 
-    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
-        self.lag_time_s = lag_time_s
+    async def isr_proposals(
+        self, lag_time_s: float, throttle: int | None = None
+    ) -> Sequence[IsrProposal]:
+        self.lag_time_s, self.throttle = lag_time_s, throttle
         self._heard()
         return list(self.proposals.values())
 
@@ -105,7 +108,7 @@ class InMemoryReplicas:
         self.leaders.clear()
 
     def _take(self, replicas: Sequence[ReplicaState]) -> list[ReplicaError]:
-        for partition, topic_id, state, _, _ in replicas:
+        for partition, topic_id, state, *_ in replicas:
             if partition not in self.refusals:
                 self.held[partition] = HeldReplica(partition, topic_id, state.leader_epoch)
                 self.leaders[partition] = state.leader

@@ -166,6 +166,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     (Operation.MOVE, ResourceKind.CLUSTER): """
         PUT /control/v1/partitions/reassignments
         DELETE /control/v1/partitions/reassignments
+        POST /control/v1/partitions/reassignments/throttle
         POST /control/v1/partitions/elections
     """,
     (Operation.SPLIT, ResourceKind.NAMESPACE): """
