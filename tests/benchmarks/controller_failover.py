@@ -28,6 +28,18 @@ memory                      by number of partitions: memory of one term of a con
   failover_peak_kb          the most while the leader of all partitions is replaced
   held_after_failover_kb    after that
   process_mb                the most of the whole process, the interpreter included
+term                        by number of partitions: times of one controller after another, in a
+                            process without replicas; brokers acknowledge at once
+  created_s                 all topics, of 10,000 partitions each, are made through the controller
+  third_dies_s              the broker that leads a third of the partitions is gone: until they are
+                            led, and the last instruction has been acknowledged
+  shutdown_s                the broker that leads another third is let go: as above
+  takeover_s                the controller is replaced: as above, all full instructions included
+  loop_lag_ms               how late the loop woke from sleeps of 10 ms, through all of that
+  heartbeats                committed over the controller's session, one a second
+  heartbeats_late           those that took more than a third of the session timeout
+  longest_heartbeat_s       from the time that it was due until it was committed
+  process_mb                the most of the whole process
 peak_rss_mb                 memory of the largest daemon, which has replicas too
 """
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from broker_ctl.embedded.config import Purpose
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.failover import term_memory
+from tests.benchmarks.failover import term_course, term_memory
 from tests.benchmarks.failover.brokers import Failover, measure_death, measure_shutdown
 from tests.benchmarks.failover.controllers import Takeover, measure_takeover
 from tests.benchmarks.failover.memory import peak_rss_mb
@@ -28,7 +28,10 @@ TRANSPORTS: Final = "by_transport"
 TAKEOVERS: Final = "controller_failover"
 SHUTDOWNS: Final = "controlled_shutdown"
 MEMORY: Final = "memory"
-PARTS: Final = (DEATHS, TRANSPORTS, TAKEOVERS, SHUTDOWNS, MEMORY)
+TERM: Final = "term"
+PARTS: Final = (DEATHS, TRANSPORTS, TAKEOVERS, SHUTDOWNS, MEMORY, TERM)
+# Of one process without replicas.
+_APART: Final = frozenset({MEMORY, TERM})
 # All but one part are measured with the default.
 _HTTP: Final = "http"
 _QUEUE: Final = "zkqueue"
@@ -76,6 +79,8 @@ class Course:
             for count in wanted.partitions:
                 if MEMORY in wanted.parts:
                     self._found[MEMORY][str(count)] = await self._measure_memory(root, count)
+                if TERM in wanted.parts:
+                    self._found[TERM][str(count)] = await self._measure_term(root, count)
                 await root.create(f"/n{count}")
                 await self._measure_count(count)
         finally:
@@ -106,11 +111,20 @@ class Course:
         report_progress(f"  {count}: {found}")
         return found
 
+    async def _measure_term(self, root: ZooKeeperStore, count: int) -> dict[str, Any]:
+        report_progress(f"term: {count} partitions")
+        chroot = f"/term{count}"
+        await root.create(chroot)
+        task = {"hosts": self._hosts, "chroot": chroot, "partitions": count}
+        found = await measured_apart(term_course.__name__, task, term_course.LIMIT_S)
+        report_progress(f"  {count}: {found}")
+        return found
+
     async def _measure_count(self, count: int) -> None:
         found, is_first = self._found, count == self._wanted.partitions[0]
         # With the first count only.
         each_count = {DEATHS, TAKEOVERS}
-        parts = [part for part in found if part != MEMORY and (is_first or part in each_count)]
+        parts = [part for part in found if part not in _APART and (is_first or part in each_count)]
         if not parts:
             return
         report_progress(f"{count} partitions")

@@ -70,7 +70,7 @@ async def measure(hosts: str, chroot: str, partitions: int) -> dict[str, float]:
             live = LiveBroker(broker_id, 0, "localhost", 6650, f"localhost:{8000 + broker_id}")
             path = partition_paths.broker(broker_id)
             await brokers.create(path, encode_broker(live, 0), CreateMode.EPHEMERAL)
-        controller = PartitionController(_dependencies(store))
+        controller = PartitionController(dependencies(store, _at_once))
         leadership = Leadership(CONTROLLER_ELECTION, _EPOCH, lambda: None)
         before_mb = rss_mb()
 
@@ -111,12 +111,19 @@ def _is_failed_over(controller: PartitionController) -> bool:
     return context is not None and VICTIM not in context.brokers and not context.offline
 
 
-def _dependencies(store: ZooKeeperStore) -> ControllerDependencies:
+async def _at_once(reply: HttpReply) -> HttpReply:
+    await asyncio.sleep(0)
+    return reply
+
+
+def dependencies(
+    store: ZooKeeperStore, send: Callable[[HttpReply], Awaitable[HttpReply]]
+) -> ControllerDependencies:
+    """Of a controller whose brokers acknowledge all; ``send`` passes their answers on."""
     rules = ControllerRules(is_rebalancing=False)
 
     async def acknowledge(broker: LiveBroker, body: bytes, timeout_s: float) -> HttpReply:
-        await asyncio.sleep(0)
-        return HttpReply(200, {}, encode({"broker_epoch": broker.epoch, "errors": []}))
+        return await send(HttpReply(200, {}, encode({"broker_epoch": broker.epoch, "errors": []})))
 
     return ControllerDependencies(
         store=store,
