@@ -3,7 +3,9 @@
 Runs three ZooKeeper servers, three brokers of Apache Kafka in its ZooKeeper mode and three daemons,
 below a temporary directory and on loopback; Maven brings Kafka at the first use. Broker 3 leads all
 partitions, which have three replicas each. The two systems take turns. It prints, for each row,
-medians in seconds, and `kafka_ratio`: how many times as long Kafka took.
+medians in seconds, `kafka_ratio`: how many times as long Kafka took, and `cpu_s` and `kafka_cpu_s`:
+what the brokers, the controller among them, and the servers computed meanwhile; the rest of the
+time they waited for disks, for each other, or for a core.
 
 leader_dies           from the end of the broker's registration until the others have carried out
                       the instructions of their controller for all partitions

@@ -55,6 +55,7 @@ async def measure_death(scene: Scene, ports: list[int]) -> Failover:
         # Each partition has two replicas left, and both get an update.
         last_s = await wait_acknowledged(scene, killed_s, 2 * count)
         fetched_s = await fetching
+    scene.window_s = gone_s, last_s
     done = Failover(last_s - gone_s, await operations(ports, top) - before, fetched_s - killed_s)
     report_progress(f"  {count}: {done.seconds:.3f} s, {done.zk_ops} operations")
     await scene.victim.start()
@@ -77,7 +78,8 @@ async def measure_shutdown(scene: Scene) -> float:
     assert reply.status == 200, reply.body
     assert reply.json()["is_done"], reply.body
     replied_s = now_s()
-    took_s = max(replied_s, await wait_acknowledged(scene, began_s, 2 * count)) - began_s
+    ended_s = max(replied_s, await wait_acknowledged(scene, began_s, 2 * count))
+    took_s, scene.window_s = ended_s - began_s, (began_s, ended_s)
     report_progress(f"  {count}: controlled shutdown in {took_s:.3f} s")
     await scene.victim.kill()
     await scene.victim.start()

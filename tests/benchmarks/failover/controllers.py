@@ -38,6 +38,7 @@ async def measure_takeover(scene: Scene) -> Takeover:
     began_s = now_s()
     await scene.store.delete(paths.CONTROLLER_ELECTION.node_path)
     last_s = await wait_acknowledged(scene, began_s, _REPLICAS * count)
+    scene.window_s = began_s, last_s
     ((_, read),) = [
         line
         for daemon in scene.daemons.by_id.values()

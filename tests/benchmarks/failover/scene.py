@@ -53,6 +53,7 @@ class Scene:
     Attributes:
         store: of the measurement's own.
         gone_s: when the victim's registration went last, by the wall clock.
+        window_s: begin and end of what was measured last, by the wall clock.
     """
 
     layout: Layout
@@ -61,6 +62,7 @@ class Scene:
     http: HttpClient
     chroot: str
     gone_s: float = 0.0
+    window_s: tuple[float, float] = (0.0, 0.0)
     _clock: Clock = field(default_factory=SystemClock)
 
     def heard(self, notification: Notification) -> None:

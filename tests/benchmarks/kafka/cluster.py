@@ -60,6 +60,11 @@ class KafkaBroker:
         )
         self._read = 0
 
+    @property
+    def pid(self) -> int | None:
+        """None: it does not run."""
+        return self._process.pid if self._process.is_running else None
+
     async def start(self) -> None:
         """Return once it serves."""
         self._skip()

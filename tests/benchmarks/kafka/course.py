@@ -1,6 +1,7 @@
 """The run from start to end: both systems on the same servers, in turn."""
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -8,11 +9,13 @@ from typing import Any, Final
 from broker_ctl.embedded.config import Purpose
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from broker_ctl.tasks import TaskScope
 from tests.benchmarks.failover.scene import scene
 from tests.benchmarks.kafka.cluster import CHROOT, kafka_brokers, operator
+from tests.benchmarks.kafka.cpu import CpuSamples
 from tests.benchmarks.kafka.ours import Ours
 from tests.benchmarks.kafka.release import Release
-from tests.benchmarks.kafka.rows import side_by_side
+from tests.benchmarks.kafka.rows import CpuWithin, side_by_side
 from tests.benchmarks.kafka.sizes import Sizes
 from tests.benchmarks.kafka.theirs import Theirs
 from tests.benchmarks.lines.progress import report_progress
@@ -47,11 +50,24 @@ async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
             scene(hosts, _OURS, directory / "ours", sizes.partitions, {}, brokers=BROKERS)
         )
         ours = Ours(built, ports, sizes)
+        servers = ensemble.servers
+
+        def parts() -> dict[str, list[int]]:
+            daemons = [daemon.pid for daemon in built.daemons.running]
+            return {
+                "servers": [server.pid for server in servers if server.pid is not None],
+                "kafka": [broker.pid for broker in brokers.values() if broker.pid is not None],
+                "daemons": [pid for pid in daemons if pid is not None],
+            }
+
+        samples = CpuSamples(parts)
+        sampling = await stack.enter_async_context(TaskScope("cpu samples"))
+        sampling.start(samples.run(), "cpu samples")
         # The first round is not counted: servers, brokers and daemons are cold.
         for number in range(sizes.runs + 1):
             report_progress(f"round {number}")
-            await theirs.run(counts=number > 0)
-            await ours.run(counts=number > 0)
+            await theirs.run(_of(samples, "kafka"), counts=number > 0)
+            await ours.run(_of(samples, "daemons"), counts=number > 0)
         return {
             "kafka": release.version,
             "partitions": sizes.partitions,
@@ -59,6 +75,16 @@ async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
             "large_topic": sizes.large,
             **side_by_side(ours.seconds, theirs.seconds),
         }
+
+
+def _of(samples: CpuSamples, system: str) -> CpuWithin:
+    """CPU seconds of the brokers of one system, and of the servers that both have."""
+
+    def within(began_s: float, ended_s: float) -> Mapping[str, float]:
+        found = samples.within(began_s, ended_s)
+        return {"brokers": found.get(system, 0.0), "servers": found.get("servers", 0.0)}
+
+    return within
 
 
 async def _create(hosts: str, chroot: str) -> None:

@@ -32,7 +32,7 @@ class Ours:
     sizes: Sizes
     seconds: rows.Rows = field(default_factory=rows.Rows)
 
-    async def run(self, *, counts: bool) -> None:
+    async def run(self, cpu_within: rows.CpuWithin, *, counts: bool) -> None:
         """All rows once; ``counts``: the figures are kept."""
         acts = {
             rows.LEADER_DIES: self._leader_dies,
@@ -42,18 +42,21 @@ class Ours:
             rows.CREATION: self._creation,
             rows.DELETION: self._deletion,
         }
-        await rows.run("broker-ctl", acts, self.seconds, counts=counts)
+        await rows.run("broker-ctl", acts, self.seconds, cpu_within, counts=counts)
 
-    async def _leader_dies(self) -> float:
-        return (await measure_death(self.scene, list(self.ports))).seconds
+    async def _leader_dies(self) -> rows.Window:
+        await measure_death(self.scene, list(self.ports))
+        return self.scene.window_s
 
-    async def _controller_dies(self) -> float:
-        return (await measure_takeover(self.scene)).seconds
+    async def _controller_dies(self) -> rows.Window:
+        await measure_takeover(self.scene)
+        return self.scene.window_s
 
-    async def _shutdown(self) -> float:
-        return await measure_shutdown(self.scene)
+    async def _shutdown(self) -> rows.Window:
+        await measure_shutdown(self.scene)
+        return self.scene.window_s
 
-    async def _reassignment(self) -> float:
+    async def _reassignment(self) -> rows.Window:
         first, second, last = sorted(self.scene.daemons.by_id)
         rows_of = range(self.sizes.moved)
         await self._create(_MOVED, {str(row): [first, second] for row in rows_of})
@@ -67,28 +70,28 @@ class Ours:
             return not await self.scene.daemons.order("GET", "/reassignments")
 
         await eventually(is_over, _LIMIT_S, "the reassignment is over", _POLL_S)
-        took_s = now_s() - began_s
+        ended_s = now_s()
         await self._delete(_MOVED)
-        return took_s
+        return began_s, ended_s
 
-    async def _creation(self) -> float:
+    async def _creation(self) -> rows.Window:
         ids = sorted(self.scene.daemons.by_id)
         turns = [ids[turn:] + ids[:turn] for turn in range(len(ids))]
         replicas = {str(row): turns[row % len(turns)] for row in range(self.sizes.large)}
         return await self._create(_LARGE, replicas)
 
-    async def _deletion(self) -> float:
+    async def _deletion(self) -> rows.Window:
         return await self._delete(_LARGE)
 
-    async def _create(self, topic: str, replicas: dict[str, Any]) -> float:
-        """Seconds until every broker has acknowledged its replicas."""
+    async def _create(self, topic: str, replicas: dict[str, Any]) -> rows.Window:
+        """Until every broker has acknowledged its replicas."""
         began_s = now_s()
         await self.scene.daemons.order("PUT", f"/topics/{topic}", {"replicas": replicas})
         updates = sum(map(len, replicas.values()))
-        return await wait_acknowledged(self.scene, began_s, updates) - began_s
+        return began_s, await wait_acknowledged(self.scene, began_s, updates)
 
-    async def _delete(self, topic: str) -> float:
-        """Seconds until the node of the topic is gone."""
+    async def _delete(self, topic: str) -> rows.Window:
+        """Until the node of the topic is gone."""
         began_s = now_s()
         await self.scene.daemons.order("DELETE", f"/topics/{topic}")
 
@@ -96,4 +99,4 @@ class Ours:
             return await self.scene.store.exists(partition_paths.topic(topic)) is None
 
         await eventually(is_gone, _LIMIT_S, "the topic goes", _POLL_S)
-        return now_s() - began_s
+        return began_s, now_s()

@@ -1,10 +1,11 @@
 """What the comparison with Kafka makes of its runs, and of the lines of Kafka's log."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.kafka import rows
+from tests.benchmarks.kafka import cpu, rows
 from tests.benchmarks.kafka.cluster import KafkaBroker
 from tests.benchmarks.kafka.release import Release
 
@@ -22,17 +23,43 @@ LINES = (
 def test_rows_are_medians_and_the_ratio_is_of_them() -> None:
     ours, kafka = rows.Rows(), rows.Rows()
     for our_s, kafka_s in ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)):
-        ours.add(rows.CREATION, our_s)
-        kafka.add(rows.CREATION, kafka_s)
+        ours.add(rows.CREATION, our_s, {"brokers": our_s / 2, "servers": 0.5})
+        kafka.add(rows.CREATION, kafka_s, {"brokers": 3.0, "servers": kafka_s})
     # A row that only one of them has is left out.
-    ours.add(rows.DELETION, 1.0)
+    ours.add(rows.DELETION, 1.0, {})
     assert rows.side_by_side(ours, kafka) == {
         rows.CREATION: {
             "seconds": 2.0,
             "kafka_seconds": 5.0,
             "kafka_ratio": 2.5,
+            "cpu_s": {"brokers": 1.0, "servers": 0.5},
+            "kafka_cpu_s": {"brokers": 3.0, "servers": 5.0},
         }
     }
+
+
+def test_cpu_time_is_that_between_two_times_also_of_processes_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used_s = {1: 5.0, 2: 7.0}
+    running = [1, 2]
+    monkeypatch.setattr(cpu, "cpu_s", lambda pid: used_s[pid])
+    samples = cpu.CpuSamples(lambda: {"brokers": running})
+    samples.sample(10.0)
+    used_s[1] = 6.0
+    samples.sample(11.0)
+    running.remove(2)
+    used_s[1] = 9.0
+    samples.sample(12.0)
+    assert samples.within(10.5, 11.5) == {"brokers": 4.0}
+    assert samples.within(10.5, 10.9) == {"brokers": 1.0}
+
+
+def test_cpu_time_is_read_from_the_kernel() -> None:
+    before_s = cpu.cpu_s(os.getpid())
+    while cpu.cpu_s(os.getpid()) == before_s:
+        pass
+    assert cpu.cpu_s(2**22 + 1) == 0.0
 
 
 def test_each_instruction_that_was_carried_out_is_found_once(tmp_path: Path) -> None:

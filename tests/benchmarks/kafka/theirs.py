@@ -55,7 +55,7 @@ class Theirs:
         await self.operator.ask("create", "moved", 1, self.sizes.moved, f"{first},{second}")
         await self._restore()
 
-    async def run(self, *, counts: bool) -> None:
+    async def run(self, cpu_within: rows.CpuWithin, *, counts: bool) -> None:
         """All rows once; ``counts``: the figures are kept."""
         acts = {
             rows.LEADER_DIES: self._leader_dies,
@@ -65,24 +65,24 @@ class Theirs:
             rows.CREATION: self._creation,
             rows.DELETION: self._deletion,
         }
-        await rows.run("Kafka", acts, self.seconds, counts=counts)
+        await rows.run("Kafka", acts, self.seconds, cpu_within, counts=counts)
 
-    async def _leader_dies(self) -> float:
+    async def _leader_dies(self) -> rows.Window:
         await self._leave_controller(self.victim.number)
         self._gone_s, began_s = 0.0, now_s()
         await self.victim.kill()
         gone_s = await eventually(lambda: self._gone_s, _LIMIT_S, "the registration goes")
         ended_s = await self._finished(began_s, 2 * self.sizes.partitions, but=self.victim)
         await self._bring_back()
-        return ended_s - gone_s
+        return gone_s, ended_s
 
-    async def _controller_dies(self) -> float:
+    async def _controller_dies(self) -> rows.Window:
         began_s = now_s()
         await self.store.delete(_CONTROLLER)
         updates = 3 * self.sizes.partitions + 2 * self.sizes.moved
-        return await self._finished(began_s, updates) - began_s
+        return began_s, await self._finished(began_s, updates)
 
-    async def _shutdown(self) -> float:
+    async def _shutdown(self) -> rows.Window:
         await self._leave_controller(self.victim.number)
         began_s = now_s()
         async with asyncio.TaskGroup() as group:
@@ -90,7 +90,7 @@ class Theirs:
             updates = 2 * self.sizes.partitions
             ended_s = await self._finished(began_s, updates, but=self.victim)
         await self._bring_back()
-        return ended_s - began_s
+        return began_s, ended_s
 
     async def _bring_back(self) -> None:
         await self.victim.start()
@@ -98,29 +98,29 @@ class Theirs:
         await self._restore()
         report_progress("  it leads all again")
 
-    async def _reassignment(self) -> float:
+    async def _reassignment(self) -> rows.Window:
         first, second, last = self.brokers
         began_s, ended_s = await self.operator.ask(
             "reassign", _MOVED, self.sizes.moved, f"{first},{last}"
         )
         await self.operator.ask("reassign", _MOVED, self.sizes.moved, f"{first},{second}")
-        return ended_s - began_s
+        return began_s, ended_s
 
-    async def _creation(self) -> float:
+    async def _creation(self) -> rows.Window:
         began_s = now_s()
         ids = sorted(self.brokers)
         replicas = [",".join(map(str, ids[turn:] + ids[:turn])) for turn in range(len(ids))]
         await self.operator.ask("create", "large", 1, self.sizes.large, *replicas)
-        return await self._finished(began_s, 3 * self.sizes.large) - began_s
+        return began_s, await self._finished(began_s, 3 * self.sizes.large)
 
-    async def _deletion(self) -> float:
+    async def _deletion(self) -> rows.Window:
         began_s, _ = await self.operator.ask("delete", _LARGE)
 
         async def is_gone() -> bool:
             return await self.store.exists(partition_paths.topic(_LARGE)) is None
 
         await eventually(is_gone, _LIMIT_S, "the topic goes", 0.02)
-        return now_s() - began_s
+        return began_s, now_s()
 
     async def _finished(
         self, since_s: float, updates: int, but: KafkaBroker | None = None
