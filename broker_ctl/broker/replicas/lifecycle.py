@@ -261,7 +261,8 @@ class Replicas:
         loop = asyncio.get_running_loop()
         listed_s = loop.time()
         while self._dependencies.instance_id() == self._instance_id:
-            await asyncio.sleep(self._dependencies.poll_s)
+            # A throttle applies at once: the copies that it is for begin after it was written.
+            await self.throttle.wait_changed(self._dependencies.poll_s)
             try:
                 await self._isr.settle()
                 if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * self._instructions.held:

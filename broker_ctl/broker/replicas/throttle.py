@@ -4,6 +4,8 @@ Each broker reads it from the store itself, as Kafka's do: it applies whatever c
 elected, and a broker that starts later has it too.
 """
 
+import asyncio
+import contextlib
 import random
 
 from broker_ctl.coordination.replicated.node_cache import NodeCache
@@ -17,6 +19,8 @@ class ReplicationThrottle:
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._cache = NodeCache(store, partition_paths.BROKER_DEFAULTS, decode_throttle, rng=rng)
+        self._changed = asyncio.Event()
+        self._cache.listen(self._changed.set)
 
     async def start(self) -> None:
         """Watch the node; returns once it has been read."""
@@ -26,6 +30,13 @@ class ReplicationThrottle:
     async def close(self) -> None:
         """Stop the watch; the last known throttle stays."""
         await self._cache.close()
+
+    async def wait_changed(self, limit_s: float) -> None:
+        """Return when it has changed, at the latest after ``limit_s``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._changed.wait()
+        self._changed.clear()
 
     @property
     def rate(self) -> int | None:
