@@ -258,7 +258,12 @@ def _check_all(
     """Have all requests checked before the first of them is sent."""
     rows: list[dict[str, Any]] = []
     for body in _bodies(partitions, others):
-        rows += send_dry_run(target, Change(method, REASSIGNMENTS, body=body))["partitions"]
+        found = send_dry_run(target, Change(method, REASSIGNMENTS, body=body))
+        if THROTTLE in others and THROTTLE not in found:
+            raise click.ClickException(
+                "the controller is of a release without a throttle, and would move without one"
+            )
+        rows += found["partitions"]
     return rows
 
 

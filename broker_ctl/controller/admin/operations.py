@@ -210,7 +210,7 @@ class ControllerOperations(ControllerReads):
             await self._reassignments.request(targets, throttle)
 
         check_targets(self._context, targets)
-        reply = {"partitions": views.moved_rows(self._context, sorted(targets.items()))}
+        reply = views.started(self._context, targets, throttle)
         if not is_dry_run:
             await self._enqueue("reassign", begin)
         return reply

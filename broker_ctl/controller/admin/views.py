@@ -219,6 +219,17 @@ def created_rows(topic: str, replicas: Mapping[int, tuple[int, ...]]) -> dict[st
     }
 
 
+def started(
+    context: Context, targets: Mapping[TopicPartition, tuple[int, ...]], throttle: int | None
+) -> dict[str, Any]:
+    """Reassignments to start, and the throttle if one is to be set.
+
+    A controller of an earlier release leaves the throttle out: by that its absence is noticed.
+    """
+    limit = {} if throttle is None else {"throttle_bytes_per_s": throttle}
+    return {"partitions": moved_rows(context, sorted(targets.items())), **limit}
+
+
 def moved_rows(
     context: Context, targets: Iterable[tuple[TopicPartition, tuple[int, ...]]]
 ) -> list[dict[str, Any]]:

@@ -380,6 +380,10 @@ def test_a_reassignment_is_throttled_while_it_is_in_progress(
     assert admin.throttle is None
     for wrong in ((), ("--remove", "5"), ("0",), ("5TB",), ("-1",), (str(1 << 63),)):
         assert cluster.run(*REASSIGN, "throttle", *wrong, "--yes").exit_code == 2, wrong
+    admin.has_throttle = False
+    refused = cluster.run(*start, "--yes")
+    assert (refused.exit_code, "a release without a throttle" in refused.stderr) == (1, True)
+    admin.has_throttle = True
     # The same file again changes the throttle only.
     assert cluster.json(*start, "--yes")["result"] == "moving"
 

@@ -33,6 +33,7 @@ _OF_NODES: Final[Sequence[Callable[[Versioned], object]]] = (
     partitions.decode_failed,
     partitions.decode_topic_rules,
     partitions.decode_configuration,
+    partitions.decode_throttle,
 )
 _OF_PAYLOADS: Final[Sequence[Callable[[str, bytes], object]]] = (
     auth_policies.decode_grants,

@@ -48,6 +48,7 @@ class MemoryControllerAdmin(ControllerOperations):
         self.recovering = False
         self.few_in_sync = False
         self.throttle: int | None = None
+        self.has_throttle = True
         # Not empty: every partition is on too few of them.
         self.racks: dict[int, str] = {}
         self.asked: tuple[Any, ...] = ()
@@ -273,7 +274,8 @@ class MemoryControllerAdmin(ControllerOperations):
             self.throttle = throttle or self.throttle
             for partition, target in targets.items():
                 self._begin(partition, target)
-        return {"partitions": rows}
+        limit = {"throttle_bytes_per_s": throttle} if throttle and self.has_throttle else {}
+        return {"partitions": rows, **limit}
 
     async def throttle_reassignments(
         self, rate: int | None, *, is_dry_run: bool
