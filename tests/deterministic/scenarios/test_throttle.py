@@ -9,8 +9,12 @@ _RATE = 10_000
 
 def rates(scene: Scene) -> set[int | None]:
     """What the daemons have their broker processes apply."""
-    parts = [daemon.assembly and daemon.assembly.partitions for daemon in scene.cluster.running]
-    return {None if part is None else part.replicas.throttle.rate for part in parts}
+    found: set[int | None] = set()
+    for daemon in scene.cluster.running:
+        assert daemon.assembly is not None
+        assert daemon.assembly.partitions is not None
+        found.add(daemon.assembly.partitions.replicas.throttle.rate)
+    return found
 
 
 def test_an_added_replica_catches_up_no_faster_than_the_throttle() -> None:
