@@ -67,6 +67,7 @@ async def test_the_overview_counts_what_there_is() -> None:
             "rack_violations": 0,
             "not_preferred": 2,
             "reassigning": 0,
+            "throttle_bytes_per_s": None,
             "deleting": 0,
             "brokers": [
                 {
