@@ -285,6 +285,7 @@ class MemoryControllerAdmin(ControllerOperations):
             raise ReassignmentMissing("no reassignment is in progress")
         before, after = ({"throttle_bytes_per_s": each} for each in (self.throttle, rate))
         if not is_dry_run:
+            self.written.append(("throttle", rate))
             self.throttle = rate
         return {"before": before, "after": after, "reassigning": moving}
 
