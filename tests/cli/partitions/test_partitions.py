@@ -413,9 +413,12 @@ def test_a_move_that_another_request_took_back_is_not_a_success(
     reassign_all = admin.reassign
 
     async def undone(
-        targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        throttle: int | None,
+        *,
+        is_dry_run: bool,
     ) -> object:
-        reply = await reassign_all(targets, is_dry_run=is_dry_run)
+        reply = await reassign_all(targets, throttle, is_dry_run=is_dry_run)
         if not is_dry_run:
             await admin.cancel_reassignment([TopicPartition("orders", 1)], is_dry_run=False)
         return reply
@@ -491,11 +494,14 @@ def test_of_a_plan_that_is_refused_as_a_whole_nothing_is_said_to_be_done(
     reassign_all = admin.reassign
 
     async def too_late(
-        targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        throttle: int | None,
+        *,
+        is_dry_run: bool,
     ) -> object:
         if not is_dry_run:
             admin.refuse = InvalidReplicas("names 4: no such broker lives")
-        return await reassign_all(targets, is_dry_run=is_dry_run)
+        return await reassign_all(targets, throttle, is_dry_run=is_dry_run)
 
     monkeypatch.setattr(admin, "reassign", too_late)
     refused = cluster.run(*REASSIGN, "start", "--from", moves, "--yes")
