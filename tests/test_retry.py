@@ -245,7 +245,6 @@ NOT_RETRIES: Final[Mapping[str, str]] = {
     "broker_ctl/balancer/attached/projection/projection.py:_keep_reading": "a poll",
     "broker_ctl/balancer/monitoring/bundle_data_store.py:run": "a schedule",
     "broker_ctl/broker/ownership/dataplane_watch.py:run": "a poll, which counts silence",
-    "broker_ctl/broker/replicas/lifecycle.py:_watch_dataplane": "a poll",
     "broker_ctl/cli/rollout/driver.py:_ask": "asks one broker after the other for one person",
     "broker_ctl/cli/runtime/progress.py:poll_until": "a poll on behalf of one person",
     "broker_ctl/controller/transport/http_sender.py:run": "a queue; it pauses after a bug",
