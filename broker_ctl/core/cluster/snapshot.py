@@ -9,7 +9,7 @@ so none can leak or get lost: they vanish with the next report.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import TypedDict, Unpack
@@ -126,13 +126,13 @@ class _Gauge:
 
     Attributes:
         brokers: live ones by id.
-        freshest: the same, the newest report first.
+        reporters: by the name of a bundle, the broker with the newest report that has it.
         totals_bytes: bytes/s of each broker's report.
         usage_per_byte, cores_per_byte: the cluster's means.
     """
 
     brokers: Mapping[str, BrokerView]
-    freshest: Sequence[BrokerView]
+    reporters: Mapping[str, BrokerView]
     totals_bytes: Mapping[str, float]
     usage_per_byte: float
     cores_per_byte: float
@@ -146,10 +146,13 @@ class _Gauge:
             )
         total = fsum(totals_bytes.values())
         used = fsum(map(_mean_brokers, brokers.values()))
-        freshest = sorted(brokers.values(), key=lambda broker: (broker.age_s, broker.broker_id))
+        # Looked for bundle by bundle, each one without an owner would cost a look at every broker.
+        reporters: dict[str, BrokerView] = {}
+        for broker in sorted(brokers.values(), key=_staleness, reverse=True):
+            reporters.update(dict.fromkeys(broker.load.bundles, broker))
         cores = fsum(map(_cores, brokers.values()))
         means = (used / total, cores / total) if total > 0 else (0.0, 0.0)
-        return cls(brokers, freshest, totals_bytes, *means)
+        return cls(brokers, reporters, totals_bytes, *means)
 
     def _share(self, broker: BrokerView, stats: BundleStats) -> float:
         """The part of a broker that a line of its report causes."""
@@ -166,7 +169,7 @@ class _Gauge:
         current = owner.load.bundles.get(text) if owner is not None else None
         reporter = owner
         if current is None:
-            reporter = next((b for b in self.freshest if text in b.load.bundles), None)
+            reporter = self.reporters.get(text)
         short = bundle_view.load.short
         throughput = short.throughput
         if reporter is None:
@@ -228,6 +231,10 @@ class _Gauge:
             served=dict(carried.served),
             partitions=topics.after(NO_PARTITIONS, (), owned),
         )
+
+
+def _staleness(broker: BrokerView) -> tuple[float, str]:
+    return broker.age_s, broker.broker_id
 
 
 def _mean_brokers(broker: BrokerView) -> float:
