@@ -77,7 +77,7 @@ class LoadMonitor:
         self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
         self._tasks = TaskScope("load board")
         self._changed = asyncio.Event()
-        self._read: dict[str, tuple[str, bytes, int]] = {}
+        self._dirty: set[str] = set()
         self._corrupt = 0
         self._reports: dict[str, Report] = {}
         # Reports repeat the same names: each name is parsed once.
@@ -92,6 +92,7 @@ class LoadMonitor:
         """Watch the reports, and fold the existing ones."""
         if self.simple is not None:
             await self.simple.start()
+        self._tree.listen_to_names(self._dirty.update)
         self._tree.listen(self._changed.set)
         await self._tree.start()
         await self._tree.wait_synced()
@@ -180,16 +181,17 @@ class LoadMonitor:
 
     async def _fold(self) -> None:
         """Fold every new report."""
-        present = dict(self._tree.values)
-        for gone in self._reports.keys() - present.keys():
-            del self._reports[gone]
-            self._names.pop(gone, None)
-            self.surges.forget_broker(gone)
-        self._read = {name: read for name, read in self._read.items() if name in present}
+        changed = sorted(self._dirty)
+        self._dirty.clear()
+        present = {broker_id: self._tree.values.get(broker_id) for broker_id in changed}
+        # First: a broker that has gone is none of those whose reports are folded in turn.
+        for broker_id in [broker_id for broker_id in changed if present[broker_id] is None]:
+            self._reports.pop(broker_id, None)
+            self._names.pop(broker_id, None)
+            self.surges.forget_broker(broker_id)
         for broker_id, node in present.items():
-            if self._read.get(broker_id) == node:
+            if node is None:
                 continue
-            self._read[broker_id] = node
             try:
                 path, payload, czxid = node
                 data = await asyncio.to_thread(decode_report, path, payload)

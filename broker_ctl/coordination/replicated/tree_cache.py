@@ -9,7 +9,7 @@ hints to read again).
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -50,7 +50,7 @@ class TreeCache(Generic[T]):
         self._is_all_dirty = True
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[Collection[str]], None]] = []
         self._stops: list[Callable[[], None]] = []
         self._tasks = TaskScope(f"copy of {root}")
         self.corrupt = 0
@@ -78,6 +78,10 @@ class TreeCache(Generic[T]):
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` when the cache has changed; returns a function that stops it."""
+        return self.listen_to_names(lambda _: listener())
+
+    def listen_to_names(self, listener: Callable[[Collection[str]], None]) -> Callable[[], None]:
+        """As `listen`, with the names of the children that have changed."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -107,7 +111,7 @@ class TreeCache(Generic[T]):
             await self._wake.wait()
             # The session may be gone for long; its return marks everything again.
             with requests_as(RequestClass.BULK):
-                is_changed = await retry(
+                changed = await retry(
                     self._read_dirty,
                     f"cannot read {self._root}",
                     rng=self._rng,
@@ -117,11 +121,11 @@ class TreeCache(Generic[T]):
             # While the answers were on their way, more may have been reported.
             if not self._wake.is_set():
                 self._synced.set()
-            if is_changed:
+            if changed:
                 for listener in tuple(self._listeners):
-                    listener()
+                    listener(changed)
 
-    async def _read_dirty(self) -> bool:
+    async def _read_dirty(self) -> Collection[str]:
         self._wake.clear()
         dirty, is_all_dirty = self._dirty, self._is_all_dirty
         self._dirty, self._is_all_dirty = set(), False
@@ -132,18 +136,18 @@ class TreeCache(Generic[T]):
             self._is_all_dirty |= is_all_dirty
             raise
 
-    async def _read(self, names: list[str] | None) -> bool:
-        """Read these children, or all; returns whether the cache has changed."""
-        is_changed = False
+    async def _read(self, names: list[str] | None) -> Collection[str]:
+        """Read these children, or all; returns the names of those that have changed."""
+        gone: set[str] = set()
         if names is None:
             names = await self._store.children(self._root)
-            for gone in self._values.keys() - set(names):
-                del self._values[gone]
-                is_changed = True
+            gone = self._values.keys() - set(names)
         nodes = await self._store.get_many([f"{self._root}/{name}" for name in names])
-        for name, node in zip(names, nodes, strict=True):
-            is_changed |= self._take(name, node)
-        return is_changed
+        # From here on nothing fails: no change that was taken in goes unreported.
+        for name in gone:
+            del self._values[name]
+        changed = [name for name, node in zip(names, nodes, strict=True) if self._take(name, node)]
+        return [*sorted(gone), *changed]
 
     def _take(self, name: str, node: Versioned | None) -> bool:
         """Keep what was read of a child; returns whether that is a change."""

@@ -3,13 +3,13 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
-from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
+from broker_ctl.errors import ConnectionLoss, CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import CreateMode, Versioned
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
@@ -186,17 +186,28 @@ async def test_a_change_of_one_child_costs_nothing_for_the_others() -> None:
 
 
 @in_virtual_time
-async def test_children_that_went_during_an_outage_are_gone_and_notified() -> None:
+async def test_children_that_went_during_an_outage_are_gone_and_notified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with parties(2) as (reader, writer):
+        read, failures = reader.store.get_many, [ConnectionLoss("in the middle of a read")]
+
+        async def fail_once(paths: Sequence[str]) -> list[Versioned | None]:
+            if failures:
+                raise failures.pop()
+            return await read(paths)
+
         for name in "ab":
             await writer.store.create(f"{ROOT}/{name}", b"1", make_parents=True)
         tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
-        changes: list[dict[str, str]] = []
+        changes: list[tuple[list[str], dict[str, str]]] = []
         await tree.start()
         await tree.wait_synced()
-        tree.listen(lambda: changes.append(dict(tree.values)))
+        tree.listen_to_names(lambda names: changes.append(([*names], dict(tree.values))))
         reader.store.disconnect()
+        monkeypatch.setattr(reader.store, "get_many", fail_once)
         await writer.store.delete(f"{ROOT}/a")
         reader.store.reconnect()
-        await eventually(lambda: changes == [{"b": "1"}])
+        await eventually(lambda: changes == [(["a"], {"b": "1"})])
+        assert not failures
         await tree.close()
