@@ -5,8 +5,8 @@ For what operators set: a corrupt payload must not replace the last good value.
 
 import logging
 import random
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Collection
+from typing import Final, TypeVar
 
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.errors import CorruptRecord, NewerVersion
@@ -16,6 +16,9 @@ from broker_ctl.store.path_rules import is_at_or_below
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# A value may be None.
+_ABSENT: Final = object()
 
 
 class NodeCache(TreeCache[T]):
@@ -52,21 +55,27 @@ class NodeCache(TreeCache[T]):
             paths = [f"{path}/{name}" for path, names in below for name in names]
         return paths
 
-    async def _read(self, names: list[str] | None) -> bool:
-        before = dict(self._values)
+    async def _read(self, names: list[str] | None) -> Collection[str]:
+        gone: set[str] = set()
         if names is None:
             names = await self._paths()
-            known = set(names)
-            self._values = {path: value for path, value in self._values.items() if path in known}
+            gone = self._values.keys() - set(names)
         nodes = await self._store.get_many(names)
-        for path, node in zip(names, nodes, strict=True):
-            if node is None:
-                self._values.pop(path, None)
-                continue
-            try:
-                self._values[path] = self._decode(node)
-            except (CorruptRecord, NewerVersion) as error:
-                self.corrupt += 1
-                kept = "its last good value stays" if path in self._values else "left out"
-                log.warning("%s; %s", error, kept)
-        return self._values != before
+        for path in gone:
+            del self._values[path]
+        changed = [path for path, node in zip(names, nodes, strict=True) if self._take(path, node)]
+        return [*sorted(gone), *changed]
+
+    def _take(self, name: str, node: Versioned | None) -> bool:
+        before: object = self._values.get(name, _ABSENT)
+        if node is None:
+            self._values.pop(name, None)
+            return before is not _ABSENT
+        try:
+            self._values[name] = self._decode(node)
+        except (CorruptRecord, NewerVersion) as error:
+            self.corrupt += 1
+            kept = "its last good value stays" if name in self._values else "left out"
+            log.warning("%s; %s", error, kept)
+            return False
+        return self._values[name] != before
