@@ -23,14 +23,13 @@ def test_a_small_fleet_breaks_no_invariant_and_is_measured() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     row = json.loads(done.stdout)
     assert row["violations"] == []
-    assert row["acts"] >= BUNDLES
     parts = {part["part"]: part for part in row["parts"]}
     assert [part for part in parts if part != "quiet"] == ["start", *FAULTS]
     assert parts["zone lost"]["daemons"] == DAEMONS // 3
-    assert parts["start"]["acquisitions"] > 0
+    assert row["acts"] >= parts["start"]["acquisitions"] > 0
     assert parts["ensemble restarts"]["moved_by_it"] == 0
-    for part in parts.values():
-        assert part["watches"] >= DAEMONS
-        assert part["cpu_ms_a_minute"]["all"] > 0
+    assert all(part["cpu_ms_a_minute"]["all"] > 0 for part in parts.values())
+    quiet = [part for part in row["parts"] if part["part"] == "quiet"]
+    assert all(part["watches"] >= DAEMONS for part in quiet)
     # Each daemon writes a heartbeat every three seconds, and asks for little else.
-    assert parts["quiet"]["a_second"]["requests"] < 2 * DAEMONS
+    assert 0 < min(part["a_second"]["requests"] for part in quiet) < 2 * DAEMONS
