@@ -56,6 +56,7 @@ def test_a_segment_that_unpacks_to_gibibytes_is_quarantined_and_the_rest_ingeste
     assert ingested(spark, history, root, IngestRules(batch_bytes=1 << 30)) == []
 
 
+@pytest.mark.slow
 def test_a_batch_of_nothing_but_large_segments_is_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -259,7 +259,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         unit("core/machines"),
         _KEPT,
         scenarios("test_busy_loops"),
-        schedules(89),
+        schedules(129),
     ),
     plant(
         "no-ping-thread",

@@ -25,6 +25,7 @@ async def judged(nowhere: Path, *options: str) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
+@pytest.mark.slow
 async def test_without_a_chromium_its_tests_are_skipped_and_the_summary_says_why(
     tmp_path: Path,
 ) -> None:
