@@ -103,6 +103,7 @@ def test_joined_parts_are_judged_together() -> None:
     assert (found["planning_s"], found["peak_rss_mb"]) == ({"a": 1.0}, 2.0)
 
 
+@pytest.mark.slow
 def test_one_hour_of_one_scenario_is_one_object() -> None:
     wanted = ["--scenario", "giant-topic", "--policy", "overload", "--policy", "avg"]
     done = subprocess.run(

@@ -46,6 +46,7 @@ def covers_all_rings(played: Scenario, owned: list[Bundle]) -> bool:
     return set(ends.values()) == {RING_HIGH}
 
 
+@pytest.mark.slow
 async def test_daemons_bring_a_crowded_cluster_to_evenness_by_moves_of_the_planner(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_drawn_cases_are_small_and_what_is_split_is_small_in_them() -> None:
         assert case.weight.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_two_cases_are_one_object() -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, "--json", "--cases", "2", "--seconds", "0.2"],

@@ -45,10 +45,12 @@ def rehearsed(*parts: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_rehearsal_is_marked_as_one(rehearsal: dict[str, Any]) -> None:
     assert rehearsal["is_quick"] is True
 
 
+@pytest.mark.slow
 def test_every_client_has_a_throughput_of_every_kind(rehearsal: dict[str, Any]) -> None:
     found = rehearsal["throughput_ops_s"]
     assert set(found) == {"get", "set", "create"}
@@ -57,6 +59,7 @@ def test_every_client_has_a_throughput_of_every_kind(rehearsal: dict[str, Any]) 
         assert all(rate > 0 for rate in clients.values())
 
 
+@pytest.mark.slow
 def test_store_and_direct_are_asked_alike_at_every_rate(rehearsal: dict[str, Any]) -> None:
     found = rehearsal["latency_ms"]
     assert list(found) == ["5", "100", "1000", "5000"]
@@ -66,6 +69,7 @@ def test_store_and_direct_are_asked_alike_at_every_rate(rehearsal: dict[str, Any
         assert quantiles["store_count"] == quantiles["direct_count"] > 0
 
 
+@pytest.mark.slow
 def test_what_the_store_adds_is_the_difference_of_the_medians(rehearsal: dict[str, Any]) -> None:
     for rate, added_ms in rehearsal["added_p50_ms"].items():
         found = rehearsal["latency_ms"][rate]
@@ -83,6 +87,7 @@ def test_identity_access_control_and_tls_stand_beside_the_plain_store() -> None:
     assert found["raw_tls_ratio"] > 0
 
 
+@pytest.mark.slow
 def test_the_storm_has_the_figures_of_both_models(rehearsal: dict[str, Any]) -> None:
     found = rehearsal["storm"]
     assert found["topics"] == 200

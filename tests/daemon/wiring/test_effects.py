@@ -75,8 +75,14 @@ UNREAD_THERE = {
 
 @pytest.mark.parametrize(
     "beside",
-    [(), WEBHOOK, ATTACHED, SIMPLE, ("metadataStoreBatchingEnabled=false",)],
-    ids=lambda beside: beside[-1] if beside else "default",
+    [
+        pytest.param((), id="default"),
+        pytest.param(ATTACHED, id=ATTACHED[-1]),
+        *(
+            pytest.param(beside, id=beside[-1], marks=pytest.mark.slow)
+            for beside in (WEBHOOK, SIMPLE, ("metadataStoreBatchingEnabled=false",))
+        ),
+    ],
 )
 def test_a_setting_that_no_part_is_built_of_is_reported_as_without_effect(
     beside: tuple[str, ...], load_here: Load
