@@ -119,8 +119,7 @@ class LiveRoutes:
     async def _stream(
         self, request: web.Request, show: Show, shared: _Shared
     ) -> web.StreamResponse:
-        if not await self._is_admitted(request):
-            raise ApiError(403, "this page may not be seen", kind="Forbidden")
+        await self._admit(request)
         response = web.StreamResponse(headers=SAFE_HEADERS)
         response.content_type = "text/event-stream"
         response.headers[hdrs.CACHE_CONTROL] = "no-store"
@@ -138,6 +137,19 @@ class LiveRoutes:
             if request.transport is not None:
                 request.transport.abort()
         return response
+
+    async def _admit(self, request: web.Request) -> None:
+        """Judge a client that comes.
+
+        Raises:
+            ApiError: 403, or 503 where it may see the page and this daemon cannot answer now.
+        """
+        try:
+            reply = await self._reading.get(request, _ADMISSION)
+        except Refused as refused:
+            raise ApiError(403, "this page may not be seen", kind="Forbidden") from refused
+        if not reply.is_done:
+            raise ApiError(503, reply.reason, kind="Busy")
 
     async def _is_admitted(self, request: web.Request) -> bool:
         """Whether the client may still see it, and the daemon is not stopping."""

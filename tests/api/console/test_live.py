@@ -84,6 +84,14 @@ async def test_a_stranger_gets_no_updates() -> None:
             assert "of the mean usage" in await update(admitted)
 
 
+async def test_a_daemon_that_cannot_answer_now_does_not_forbid(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_ADMISSION", "/control/v1/none")
+    async with stream(leader) as busy:
+        assert busy.status == 503
+
+
 async def test_a_stopping_daemon_does_not_wait_for_its_consoles() -> None:
     async with serving_brokers([free_port()]) as [broker], stream(broker) as reply:
         await update(reply)

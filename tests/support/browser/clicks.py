@@ -17,7 +17,11 @@ async def there_is(page: Tab, script: str) -> None:
         except Navigated:
             return False
 
-    await eventually(holds, PATIENCE_S, script)
+    try:
+        await eventually(holds, PATIENCE_S, script)
+    except AssertionError as error:
+        said = f"complaints {page.complaints}, requests {page.requests[-8:]}"
+        raise AssertionError(f"{error}; {said}; page: {(await text(page))[:500]}") from error
 
 
 async def preview(page: Tab, act: str) -> str:
