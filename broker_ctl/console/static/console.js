@@ -2,7 +2,7 @@
 // Whether the page's updates arrive, in words, for eyes and for screen readers.
 const stream = document.getElementById("stream");
 const AGAIN_MS = 2000;
-// Only a page loaded anew, or a new sign-in, can mend these.
+// Only another sign-in or another page can mend these.
 const FINAL = [401, 403, 404];
 function say(state, words) {
   if (stream && stream.dataset.state !== state) {

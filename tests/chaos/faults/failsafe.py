@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from broker_ctl.errors import HttpError
 from tests.chaos.clients.traffic import Traffic
 from tests.chaos.cluster.cluster import DAEMONS, SESSION_S, Broker, Cluster, now_s
 from tests.chaos.cluster.topics import topics
@@ -149,7 +150,11 @@ async def _cut_one_off(cluster: Cluster, found: Failsafe, progress: Progress) ->
     try:
         await eventually(is_taken_over, _SERVED_S, "others serve all", poll_s=0.5)
     except AssertionError as error:
-        found.violations.append(f"I6: {error}")
+        unserved = cluster.log.unserved(hashes, now_s())
+        found.violations.append(
+            f"I6: {error}; {alone.id} is cut off; served last by {_bundles_by_broker(cluster)}, "
+            f"{len(unserved)} hashes unserved now; statuses: {await _statuses(cluster)}"
+        )
         return
     found.taken_over_after_s = round(now_s() - begin_s, 1)
     found.cut_off_acted_for_s = round(_last_act_s(cluster, alone) - begin_s, 2)
@@ -157,6 +162,18 @@ async def _cut_one_off(cluster: Cluster, found: Failsafe, progress: Progress) ->
         found.violations.append(f"I1a: {alone.id} acted for {found.cut_off_acted_for_s} s")
     await cluster.links.heal_all()
     await eventually(lambda: _is_served(cluster), _SERVED_S, "all is served", poll_s=0.2)
+
+
+async def _statuses(cluster: Cluster) -> list[str]:
+    """What each daemon says of itself."""
+    found: list[str] = []
+    for broker in cluster.brokers:
+        try:
+            reply = await cluster.http.request("GET", f"{broker.daemon.url}/control/v1/status")
+            found.append(f"{broker.id}: {reply.body.decode()}")
+        except HttpError as error:
+            found.append(f"{broker.id}: {error}")
+    return found
 
 
 def _last_act_s(cluster: Cluster, broker: Broker) -> float:
