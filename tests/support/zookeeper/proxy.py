@@ -109,6 +109,10 @@ class Proxy:
         return [opcode for link in self._links for opcode in link.opcodes]
 
     @property
+    def _is_refusing(self) -> bool:
+        return self.way is Way.REFUSED
+
+    @property
     def session_ids(self) -> set[int]:
         """Sessions that servers have granted over open connections."""
         return {link.session_id for link in tuple(self._links)} - {0}
@@ -126,13 +130,18 @@ class Proxy:
         self._tasks.start(self._serve(reader, client), "connection")
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        if self.way is Way.REFUSED or len(self._links) >= _MAX_CONNECTIONS:
+        if self._is_refusing or len(self._links) >= _MAX_CONNECTIONS:
             _reset(client)
             return
         self.accepted += 1
         try:
             answers, server = await self._reach_server()
-            await self._connect(reader, answers, _Link(client, server))
+            link = _Link(client, server)
+            # It may have been cut meanwhile, when this connection was none yet.
+            if self._is_refusing:
+                link.reset()
+                return
+            await self._connect(reader, answers, link)
         except OSError:
             pass
         finally:
