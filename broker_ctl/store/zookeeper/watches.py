@@ -1,7 +1,7 @@
 """The persistent recursive watches of one client: their listeners, and the roots to set again."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, TypeVar
 
 from broker_ctl.store.interface import Notification, NotificationListener
@@ -39,6 +39,11 @@ class WatchTable:
                 del self._listeners[root], self._turns[root]
 
         return stop
+
+    @property
+    def roots(self) -> Collection[str]:
+        """What is watched, in order of registration; a live view."""
+        return self._listeners.keys()
 
     def notify(self, notification: Notification) -> None:
         """Notify every listener whose root is the path or above it, in order of registration."""

@@ -8,7 +8,7 @@ pings, but reports nothing to the leader (docs: zookeeper-session-rules).
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Final, Protocol
 
@@ -119,23 +119,34 @@ class Server:
         notifications = committed.notifications
         if self.is_old:
             notifications = tuple(one._replace(zxid=_NO_ZXID) for one in notifications)
-        concerned: dict[Client, list[Notification]] = {}
-        for one in notifications:
-            for client in self._watchers_of(one.path):
-                concerned.setdefault(client, []).append(one)
-        for client in sorted(concerned, key=self.clients.__getitem__):
-            self.send(client, concerned[client])
+        # By root, the places of the events below it: most clients watch the same few roots.
+        below: dict[str, list[int]] = {}
+        for place, one in enumerate(notifications):
+            for root in self._roots_of(one.path):
+                below.setdefault(root, []).append(place)
+        watchers = [(places, self._watchers[root]) for root, places in below.items()]
+        batches: dict[tuple[bool, ...], Sequence[Notification]] = {}
+        for client in self._connected(clients for _, clients in watchers):
+            key = tuple(client in clients for _, clients in watchers)
+            if (batch := batches.get(key)) is None:
+                chosen = {
+                    place for places, clients in watchers if client in clients for place in places
+                }
+                batch = batches[key] = [notifications[place] for place in sorted(chosen)]
+            self.send(client, batch)
 
     def send(self, client: Client, events: Sequence[Notification]) -> None:
-        """Send watch events to a client."""
+        """Send watch events to a client; others may be sent the same sequence."""
         client.notify(events)
 
-    def _watchers_of(self, path: str) -> set[Client]:
-        """The connected clients that watch a path, or one above it."""
+    def _roots_of(self, path: str) -> Iterator[str]:
+        """The roots that are watched, at a path or above it."""
+        return (root for root in (ROOT, *ancestors_of(path), path) if root in self._watchers)
+
+    def _connected(self, watchers: Iterable[Iterable[Client]]) -> list[Client]:
+        """Those that are connected, in the order of their connections."""
         found: set[Client] = set()
-        for root in (ROOT, *ancestors_of(path), path):
-            found.update(self._watchers.get(root, ()))
-        return found & self.clients.keys()
+        return sorted(found.union(*watchers) & self.clients.keys(), key=self.clients.__getitem__)
 
     def restore(self, tree: Tree) -> None:
         """Start with the state of a copy; nobody is connected."""

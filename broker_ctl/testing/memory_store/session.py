@@ -21,7 +21,7 @@ from broker_ctl.store.interface import (
     SessionEvent,
     SessionListener,
 )
-from broker_ctl.store.path_rules import is_at_or_below
+from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline
@@ -66,7 +66,7 @@ class MemorySession:
         self.session_id = session_id
         self.line = RequestPipeline()
         self._link: MemoryTransport | None = None
-        self._watches: list[tuple[str, NotificationListener]] = []
+        self._watches = WatchTable()
         self._listeners: list[SessionListener] = []
         self._network = asyncio.Event()
         self._network.set()
@@ -111,16 +111,15 @@ class MemorySession:
         deadline_s: float,
     ) -> Callable[[], None]:
         """A recursive watch, set again on every connection."""
-        entry = (root, listener)
-        self._watches.append(entry)
+        remove = self._watches.add(root, listener)
 
         def set_watch(_session_id: int, _tree: Tree) -> None:
             if self._link is not None:
                 self._link.watch(root)
 
         def stop() -> None:
-            self._watches.remove(entry)
-            if self._link is not None and all(root != other for other, _ in self._watches):
+            remove()
+            if self._link is not None and root not in self._watches.roots:
                 self._link.unwatch(root)
 
         try:
@@ -200,7 +199,7 @@ class MemorySession:
             stalls=self._stalls,
             is_batching=self._is_batching,
         )
-        link.roots.update(root for root, _ in self._watches)
+        link.roots.update(self._watches.roots)
         try:
             self._ensemble.check_history(self.line.last_zxid)
             # The timeout of a session never grows from server to server.
@@ -269,9 +268,7 @@ class MemorySession:
                 # The rest of the frame cannot be skipped.
                 self._lose()
             return
-        for root, listener in tuple(self._watches):
-            if is_at_or_below(root, arrival.path):
-                listener(arrival)
+        self._watches.notify(arrival)
 
     def _notify(self, event: SessionEvent) -> None:
         for listener in tuple(self._listeners):

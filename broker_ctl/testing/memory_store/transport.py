@@ -170,7 +170,8 @@ class MemoryTransport:
         self._is_batching = is_batching
         self._loop = asyncio.get_running_loop()
         self._out: asyncio.Queue[Request] = asyncio.Queue()
-        self._back: asyncio.Queue[Reply | Notification] = asyncio.Queue()
+        # What travels together.
+        self._back: asyncio.Queue[Sequence[Reply | Notification]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_open = True
         # Session id that the server set when it accepted the connection.
@@ -217,8 +218,11 @@ class MemoryTransport:
 
     def notify(self, notifications: Sequence[Notification]) -> None:
         """Send watch events, ahead of every reply that is not in transit yet."""
+        if self._is_batching:
+            self._back.put_nowait(notifications)
+            return
         for notification in notifications:
-            self._back.put_nowait(notification)
+            self._back.put_nowait((notification,))
 
     def watch(self, root: str) -> None:
         """The server notifies it of changes there and below."""
@@ -261,7 +265,7 @@ class MemoryTransport:
         elif fault is Fault.CUT:
             self.drop("cut after a request was executed")
             return
-        self._back.put_nowait(reply)
+        self._back.put_nowait((reply,))
 
     def _injects_fault(self, request: Request, point: Point) -> Fault | None:
         return None if self._faults is None else self._faults(request, point)
@@ -279,9 +283,9 @@ class MemoryTransport:
 
     async def _carry_replies(self) -> None:
         while True:
-            arrivals = [await self._back.get()]
+            arrivals = list(await self._back.get())
             while self._is_batching and not self._back.empty():
-                arrivals.append(self._back.get_nowait())
+                arrivals.extend(self._back.get_nowait())
             # The reply may be out of date when it arrives.
             await self._transit()
             for arrival in arrivals:

@@ -49,8 +49,7 @@ class _CountedServer(Server):
         self._traffic = traffic
 
     def send(self, client: Client, events: Sequence[Notification]) -> None:
-        for event in events:
-            self._traffic.note_event(event)
+        self._traffic.note_events(events)
         super().send(client, events)
 
 
