@@ -77,13 +77,14 @@ class Day:
 
     async def _part(self, name: str, act: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
         fleet, turns = self._fleet, self._fleet.turns
-        before, cpu_s = fleet.world.traffic.row(), dict(turns.cpu_s)
+        before, cpu_s = fleet.world.traffic.row(), turns.spent_s()
         began_s, wall_s, changes = turns.now_s, time.perf_counter(), len(fleet.observer.reigns)
+        process_s = time.process_time()
         leaders = {daemon.broker_id for daemon in fleet.leaders}
         found = await act() or {}
         took_s = max(turns.now_s - began_s, 1e-6)
         leaders |= {daemon.broker_id for daemon in fleet.leaders}
-        spent_s = {k: v - cpu_s.get(k, 0.0) for k, v in turns.cpu_s.items()}
+        spent_s = {k: v - cpu_s.get(k, 0.0) for k, v in turns.spent_s().items()}
         own = [spent_s.get(daemon.broker_id, 0.0) for daemon in fleet.daemons]
         rest = [spent_s.get(d.broker_id, 0.0) for d in fleet.daemons if d.broker_id not in leaders]
         minutes = took_s / 60
@@ -92,6 +93,7 @@ class Day:
                 "part": name,
                 "virtual_s": round(took_s, 1),
                 "wall_s": round(time.perf_counter() - wall_s, 1),
+                "cpu_s": round(time.process_time() - process_s, 1),
                 **found,
                 "acquisitions": len(fleet.observer.reigns) - changes,
                 "cpu_ms_a_minute": {
@@ -109,7 +111,8 @@ class Day:
             }
         )
         gc.collect()
-        self._say(f"{name}: {took_s:.0f} s in {self.parts[-1]['wall_s']} s, {found}")
+        spent = f"{self.parts[-1]['wall_s']} s ({self.parts[-1]['cpu_s']} s of the processor)"
+        self._say(f"{name}: {took_s:.0f} s in {spent}, {found}")
 
     # Parts.
 

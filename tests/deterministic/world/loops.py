@@ -101,22 +101,24 @@ class Turns:
     def run_until(self, is_over: Callable[[], bool]) -> None:
         """Run callbacks of all loops until that holds."""
         running: ProcessLoop | None = None
+        ready = self._ready
         try:
             while not is_over():
-                handle = self._next()
+                handle = ready.popleft() if ready else self._next()
                 loop = handle.loop
                 if loop.is_stopped:
                     loop.backlog.append(handle)
                     continue
-                if loop.due_s(handle) > self.now_s:
-                    # The machine was suspended meanwhile.
-                    self.add_timer(handle)
-                    continue
+                if handle.when_s:
+                    if loop.due_s(handle) > self.now_s:
+                        # The machine was suspended meanwhile.
+                        self.add_timer(handle)
+                        continue
+                    loop.reach(handle)
                 if loop is not running:
                     asyncio._set_running_loop(loop)
                     running = loop
                     self.switched(loop)
-                loop.reach(handle)
                 self.count += 1
                 if self.count > self._most:
                     raise RuntimeError(f"busy without end: {handle}")
