@@ -93,6 +93,8 @@ class Owners:
         self._grace_s = reclaim_grace_s
         self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules, rng=rng)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
+        # The newest deletion of a node that was not read here.
+        self._unread: _Vanished | None = None
         # Owners that this broker returned, also after the cache has evicted them.
         self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
         # Until then events may have been missed, and with them an expiry.
@@ -253,11 +255,25 @@ class Owners:
             self._vanished.pop(path, None)
             self._named.pop(path, None)
         elif notification.change is Change.DELETED:
-            now_s, record = self._clock.now_s(), self.cache.peek(path)
-            named = self._named.pop(path, None)
-            self._vanished[path] = _Vanished(record, notification.zxid, now_s, named)
+            vanished = self._vanish(path, notification.zxid)
+            self._vanished[path] = vanished
             self._vanished.move_to_end(path)
-            self._prune(now_s)
+            self._prune(vanished.at_s)
+
+    def _vanish(self, path: str, zxid: int) -> _Vanished:
+        """What is known of a deletion.
+
+        A broker that dies takes all its owner nodes along in one transaction, and most of them were
+        never read here: they share what is known of them.
+        """
+        record, named = self.cache.peek(path), self._named.pop(path, None)
+        is_unread = record is None and named is None
+        if is_unread and zxid > 0 and self._unread is not None and self._unread.zxid == zxid:
+            return self._unread
+        vanished = _Vanished(record, zxid, self._clock.now_s(), named)
+        if is_unread:
+            self._unread = vanished
+        return vanished
 
     def _prune(self, now_s: float) -> None:
         while self._vanished:

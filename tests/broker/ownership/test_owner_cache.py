@@ -263,6 +263,26 @@ async def test_an_owner_that_was_never_looked_at_is_known_by_its_registration() 
 
 
 @in_virtual_time
+async def test_nodes_that_were_never_read_have_the_grace_of_what_ended_them() -> None:
+    others = [Bundle.parse(f"t/other-{number}/0x00000000_0xffffffff") for number in range(2)]
+    async with scene() as (owner, _, owners, _):
+        for other in others:
+            data = NamespaceEphemeralData(OWNER).encode()
+            await owner.store.create(
+                paths.ownership(other), data, CreateMode.EPHEMERAL, make_parents=True
+            )
+        await owner.store.delete(PATH)
+        owner.expire()
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        for other in others:
+            with pytest.raises(BundleReclaimable, match="owner:1"):
+                await owners.check_reclaim(other, "looker:1")
+        # What is known of them is kept once: of a dead broker with many bundles, in every other.
+        assert len({id(vanished) for vanished in owners._vanished.values()}) == 1
+
+
+@in_virtual_time
 async def test_after_its_own_outage_it_waits_for_owners_that_may_have_expired_unseen() -> None:
     async with scene() as (owner, _, owners, looker):
         looker.store.disconnect()
