@@ -46,6 +46,7 @@ class TreeCache(Generic[T]):
         self._decode = decode
         self._rng = rng
         self._values: dict[str, T] = {}
+        self._view: Mapping[str, T] = MappingProxyType(self._values)
         self._dirty: set[str] = set()
         self._is_all_dirty = True
         self._wake = asyncio.Event()
@@ -74,7 +75,7 @@ class TreeCache(Generic[T]):
     @property
     def values(self) -> Mapping[str, T]:
         """The values by child name; a live view, which may change during any await."""
-        return MappingProxyType(self._values)
+        return self._view
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` when the cache has changed; returns a function that stops it."""

@@ -10,7 +10,7 @@ from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.caches.entries import Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.watched import WatchedCache
-from broker_ctl.store.interface import Change, MetadataStore, Versioned
+from broker_ctl.store.interface import MetadataStore, Versioned
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,6 @@ class ValueCache(WatchedCache[T | None]):
     Attributes:
         corrupt: reads that did not decode.
     """
-
-    _is_below_roots = frozenset({Change.CREATED, Change.DELETED, Change.MODIFIED})
 
     def __init__(
         self,

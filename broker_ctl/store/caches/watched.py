@@ -27,7 +27,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
@@ -56,9 +56,6 @@ class WatchedCache(ABC, Generic[T]):
         loads, load_failures: reads of the store, and the failed ones among them.
         refreshes: background reads, for entries that were used after their refresh age.
     """
-
-    # For each root, whether an event at a path may change an answer.
-    _is_below_roots: ClassVar[frozenset[Change]]
 
     def __init__(
         self,
@@ -249,7 +246,7 @@ class WatchedCache(ABC, Generic[T]):
     # Notifications and session events of the store.
 
     def _on_notification(self, notification: Notification) -> None:
-        if notification.change in self._is_below_roots:
+        if notification.change is not Change.CHILDREN_CHANGED:
             self.forget(notification.path)
 
     def _on_session_event(self, event: SessionEvent) -> None:

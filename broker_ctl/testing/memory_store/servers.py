@@ -125,6 +125,12 @@ class Server:
             for root in self._roots_of(one.path):
                 below.setdefault(root, []).append(place)
         watchers = [(places, self._watchers[root]) for root, places in below.items()]
+        if len(watchers) == 1:
+            places, clients = watchers[0]
+            below_it = [notifications[place] for place in places]
+            for client in self._connected([clients]):
+                self.send(client, below_it)
+            return
         batches: dict[tuple[bool, ...], Sequence[Notification]] = {}
         for client in self._connected(clients for _, clients in watchers):
             key = tuple(client in clients for _, clients in watchers)

@@ -170,8 +170,10 @@ class MemoryTransport:
         self._is_batching = is_batching
         self._loop = asyncio.get_running_loop()
         self._out: asyncio.Queue[Request] = asyncio.Queue()
-        # What travels together.
-        self._back: asyncio.Queue[Sequence[Reply | Notification]] = asyncio.Queue()
+        # What travels together. An event is put there for each of many clients: a bare table and a
+        # signal take a third of the time of a queue.
+        self._back: deque[Sequence[Reply | Notification]] = deque()
+        self._has_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_open = True
         # Session id that the server set when it accepted the connection.
@@ -219,10 +221,11 @@ class MemoryTransport:
     def notify(self, notifications: Sequence[Notification]) -> None:
         """Send watch events, ahead of every reply that is not in transit yet."""
         if self._is_batching:
-            self._back.put_nowait(notifications)
-            return
-        for notification in notifications:
-            self._back.put_nowait((notification,))
+            self._back.append(notifications)
+        else:
+            self._back.extend((notification,) for notification in notifications)
+        if not self._has_back.is_set():
+            self._has_back.set()
 
     def watch(self, root: str) -> None:
         """The server notifies it of changes there and below."""
@@ -265,7 +268,8 @@ class MemoryTransport:
         elif fault is Fault.CUT:
             self.drop("cut after a request was executed")
             return
-        self._back.put_nowait((reply,))
+        self._back.append((reply,))
+        self._has_back.set()
 
     def _injects_fault(self, request: Request, point: Point) -> Fault | None:
         return None if self._faults is None else self._faults(request, point)
@@ -283,9 +287,12 @@ class MemoryTransport:
 
     async def _carry_replies(self) -> None:
         while True:
-            arrivals = list(await self._back.get())
-            while self._is_batching and not self._back.empty():
-                arrivals.extend(self._back.get_nowait())
+            while not self._back:
+                self._has_back.clear()
+                await self._has_back.wait()
+            arrivals = list(self._back.popleft())
+            while self._is_batching and self._back:
+                arrivals.extend(self._back.popleft())
             # The reply may be out of date when it arrives.
             await self._transit()
             for arrival in arrivals:

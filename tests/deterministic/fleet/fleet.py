@@ -133,8 +133,9 @@ class Fleet:
         """An owner node, a daemon that holds it, and a data plane that may serve it."""
         owned = self.observer.standing.get(placed.bundle)
         if owned is None:
-            standing = self.observer.standing_in.get(placed.bundle.namespace, {})
-            found = (r for b, r in standing.items() if placed.topic.ring_hash in b.range)
+            namespace, position = place_of(placed.key)
+            standing = self.observer.standing_in.get(namespace, {})
+            found = (r for b, r in standing.items() if position in b.range)
             owned = next(found, None)
         if owned is None:
             return False
