@@ -311,11 +311,17 @@ class BrokerLoad:
     version: str = ""
     unlisted: BundleStats = BundleStats()
     unlisted_bundles: int = 0
+    # Each cycle asks several times for the sum over a thousand lines.
+    _total: BundleStats | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def total(self) -> BundleStats:
         """Sum over all bundles of the broker, listed or not."""
-        return BundleStats.total_of((*self.bundles.values(), self.unlisted))
+        total = self._total
+        if total is None:
+            total = BundleStats.total_of((*self.bundles.values(), self.unlisted))
+            object.__setattr__(self, "_total", total)
+        return total
 
     @property
     def bundle_count(self) -> int:

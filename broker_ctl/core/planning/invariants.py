@@ -6,6 +6,7 @@ writes; this module refuses plans that would be wrong even if every step succeed
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import assert_never
 
 from broker_ctl.core.cluster.decisions import (
@@ -133,19 +134,31 @@ def _owners(after: ClusterView) -> list[str]:
 
     Only faults are sorted: sorting all bundles of a large cluster takes seconds.
     """
-    seen: set[Bundle] = set()
-    again: Counter[Bundle] = Counter()
+    brokers, bundles = after.brokers.values(), after.bundles
+    owned = [broker.owned for broker in brokers]
+    # Sets are joined without a call for the hash of each bundle.
+    has_doubles = sum(map(len, owned)) > len(frozenset[Bundle]().union(*owned))
+    counts = Counter(chain.from_iterable(owned) if has_doubles else ())
     strange: list[tuple[str, Bundle]] = []
-    for broker in after.brokers.values():
-        again.update(bundle for bundle in broker.owned if bundle in seen)
-        seen.update(broker.owned)
+    for broker in brokers:
+        moving = broker.owned.intersection(after.moves)
         strange += [
             (broker.broker_id, bundle)
             for bundle in broker.owned
-            if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id
+            if (seen := bundles.get(bundle)) is None
+            or (seen.owner != broker.broker_id and bundle not in moving)
+        ]
+        strange += [
+            (broker.broker_id, bundle)
+            for bundle in moving
+            if bundle in bundles and after.moves[bundle].destination != broker.broker_id
         ]
     return [
-        *(f"{bundle} would have {count + 1} owners" for bundle, count in sorted(again.items())),
+        *(
+            f"{bundle} would have {count} owners"
+            for bundle, count in sorted(counts.items())
+            if count > 1
+        ),
         *(
             f"{bundle} would be counted at {broker_id}, which does not own it"
             for broker_id, bundle in sorted(strange)

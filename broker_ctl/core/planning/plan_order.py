@@ -11,7 +11,6 @@ from broker_ctl.core.planning.order import Order, Step, order_moves
 from broker_ctl.core.planning.plan_limits import PlanLimits
 from broker_ctl.core.rules.limits import MEASURES
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.balance.readings import Readings, readings_of
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 
@@ -75,16 +74,16 @@ def ordered(
     if not moves:
         return Ordered(tuple(decisions))
     resources = Resources.of(view, weights)
-    readings = readings_of(view, resources, [move.bundle for move in moves])
+    demands = _demands(view, resources, moves)
     limits = PlanLimits(view, rules)
     steps = [
         Step(
             move.source,
             move.destination,
-            _demand(view, readings, move),
+            demand,
             limits.amounts(move.bundle),
         )
-        for move in moves
+        for move, demand in zip(moves, demands, strict=True)
     ]
     room = limits.room(decisions)
     order = order_moves(_loads(view, resources), resources.capacities(view), steps, room)
@@ -108,9 +107,12 @@ def _postponed(move: Transfer, name: str) -> Skip:
     return Skip(str(move.bundle), reason, text)
 
 
-def _demand(view: ClusterView, readings: Readings, move: Transfer) -> Demand:
-    known = readings.by_bundle.get(move.bundle)
-    return readings.guess(view.bundles[move.bundle]) if known is None else known
+def _demands(view: ClusterView, resources: Resources, moves: Sequence[Transfer]) -> list[Demand]:
+    # Imported by the first plan, since it loads numpy.
+    from broker_ctl.core.strategies.balance.demands.readings import readings_of
+
+    readings = readings_of(view, resources, [view.bundles[move.bundle] for move in moves])
+    return [tuple(demand) for demand in readings.demand.tolist()]
 
 
 def _loads(view: ClusterView, resources: Resources) -> dict[str, Demand]:

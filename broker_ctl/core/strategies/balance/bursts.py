@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BurstRules
-from broker_ctl.core.strategies.balance.demand import Demands
+from broker_ctl.core.strategies.balance.demands.demand import Demands
 
 if TYPE_CHECKING:
     from broker_ctl.core.strategies.balance.problem import Floats, Problem
@@ -61,9 +61,7 @@ def followed(
         return {}
     slot = int(view.taken_at_s // SLOT_S)
     found: dict[Bundle, Course] = {}
-    for bundle, known in demands.known.items():
-        if known.swings < _LEAST_SWINGS:
-            continue
+    for bundle in demands.table.swinging(_LEAST_SWINGS):
         bundle_view, course = view.bundles[bundle], courses.get(bundle)
         if bundle_view.current is not None:
             value = bundle_view.load_vector.usage_ratio or bundle_view.current.throughput
@@ -150,9 +148,8 @@ def planned_for(
         return PlannedBursts(problem, 0, 0)
     factors = np.ones((len(bundles), SLOTS))
     factors[list(shapes)] = np.array(list(shapes.values()))
-    steady = np.array(
-        [demands.steady(bundle) or row for bundle, row in zip(bundles, problem.demand, strict=True)]
-    )
+    steady = demands.steady_of(bundles)
+    steady = np.where(np.isnan(steady), problem.demand, steady)
     slots = _slots(factors, steady, rules)
     if not slots:
         return PlannedBursts(problem, len(shapes), 0)

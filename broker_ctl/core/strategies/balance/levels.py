@@ -4,13 +4,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BalanceRules
-from broker_ctl.core.strategies.balance.demand import Demands
+from broker_ctl.core.strategies.balance.demands.demand import Demands
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
+
+if TYPE_CHECKING:
+    from broker_ctl.core.cluster.columns import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +85,23 @@ def levels_of(
     view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
 ) -> Levels:
     """Levels once every move has arrived."""
-    base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
-    steady = {each: [rest] for each, rest in base.items()}
-    recent = {each: [rest] for each, rest in base.items()}
-    for bundle, home in homes.items():
-        if home in base:
-            known = demands.known[bundle]
-            steady[home].append(known.steady)
-            recent[home].append(known.recent)
+    import numpy as np
+
+    table, brokers = demands.table, sorted(view.brokers)
+    rows = table.places_of(homes)
+    numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
+    home = np.array([numbers.get(each, -1) for each in homes.values()], np.int32)
+    order = np.argsort(home, kind="stable")
+    ends = np.searchsorted(home[order], np.arange(len(brokers) + 1))
     load: dict[str, Demand] = {}
     now: dict[str, Demand] = {}
-    for each in base:
-        load[each], now[each] = _sum(steady[each]), _sum(recent[each])
+    for number, each in enumerate(brokers):
+        here = rows[order[ends[number] : ends[number + 1]]]
+        rest = resources.unlisted(view.brokers[each].load)
+        load[each] = _sum(rest, table.rows.steady[here])
+        now[each] = _sum(rest, table.rows.recent[here])
     capacity = resources.capacities(view)
-    counted = [each for each in base if not view.brokers[each].is_draining]
+    counted = [each for each in brokers if not view.brokers[each].is_draining]
     return Levels(
         {each: _fullest(load[each], capacity[each]) for each in counted},
         {each: _fullest(now[each], capacity[each]) for each in counted},
@@ -104,9 +110,10 @@ def levels_of(
     )
 
 
-def _sum(demands: Iterable[Demand]) -> Demand:
+def _sum(rest: Demand, demands: "Floats") -> Demand:
     """Exact, so that the order in which they come decides nothing."""
-    return tuple(map(fsum, zip(*demands, strict=True)))
+    columns = demands.T.tolist()
+    return tuple(fsum([first, *column]) for first, column in zip(rest, columns, strict=True))
 
 
 def _mean(usage: Mapping[str, float]) -> float:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.balance.bursts import Courses, courses_of_row, courses_to_row
-from broker_ctl.core.strategies.balance.demand import Demands
+from broker_ctl.core.strategies.balance.demands.demand import Demands
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.slow import SlowMemory
 

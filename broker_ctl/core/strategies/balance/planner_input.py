@@ -1,27 +1,25 @@
 """Builds the planner's arrays from a view, and keeps the names behind the numbers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from itertools import compress
 
 import numpy as np
 
 from broker_ctl.core.cluster.snapshot import in_order
 from broker_ctl.core.cluster.view import BundleView, ClusterView
-from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.topic_partitions import TopicPartitions
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.balance.limits.hard_limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
-from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.strategies.balance.resources import Resources
 from broker_ctl.core.strategies.balance.topic_spread import TopicSpread, spread_of
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
-
-_BATCH: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +41,15 @@ class PlannerContext:
     """Inputs of the planner besides the view.
 
     Attributes:
-        demand_of: demand of a bundle; None: the bundle is left out.
+        demands_of: demand of each bundle, shape (bundles, resources); without one (NaN) it is left
+            out.
         left: former broker of each bundle that moved lately.
         silent_s: age from which a broker's report is ignored.
         excluded: namespaces whose bundles do not move.
         ineligible: brokers that receive nothing because they are slow.
     """
 
-    demand_of: Callable[[Bundle], Demand | None]
+    demands_of: Callable[[Sequence[Bundle]], Floats]
     left: Mapping[Bundle, FormerBroker]
     silent_s: float
     excluded: frozenset[Namespace] = frozenset()
@@ -63,13 +62,19 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
     resources = Resources.of(view, rules.weights)
     able = view.receivers(context.silent_s)
-    kinds = _Kinds(view, numbers, able, context.silent_s)
-    rows = _Rows(view, context, rules, numbers, kinds)
     # Among equal bundles the first goes: the view's order must not decide which one that is.
     ordered = in_order(view.bundles.values())
-    # An array of all bundles at once would hold up every other thread for tens of milliseconds.
-    for batch in batched(ordered, _BATCH):
-        rows.add(batch)
+    names = [each.bundle for each in ordered]
+    demand = context.demands_of(names)
+    owner = _each((numbers.get(view.carrier(each) or "", -1) for each in names), len(names))
+    # Without bundles that no broker of the view carries.
+    kept: Flags = (owner >= 0) & ~np.isnan(demand).any(axis=1)
+    if not kept.all():
+        ordered = list(compress(ordered, kept.tolist()))
+    rows = _Rows(view, context, numbers, ordered, rules.rest_s)
+    kinds = _Kinds(view, numbers, able, context.silent_s)
+    topics = _Topics(view.constraints.topics)
+    topics.add(each.bundle for each in ordered)
     capacities = resources.capacities(view)
     capacity = np.array([capacities[each] for each in brokers], np.float64)
     base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
@@ -77,23 +82,23 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     reporting = np.isin(brokers, able) if brokers else np.zeros(0, bool)
     held, most = broker_columns([view.brokers[each] for each in brokers], rules.limits)
     problem = Problem(
-        demand=_concatenate(rows.demand, np.zeros((0, capacity.shape[1]))),
+        demand=demand[kept],
         capacity=capacity,
-        owner=_concatenate(rows.owner, np.zeros(0, np.int32)),
-        is_movable=_concatenate(rows.is_movable, np.zeros(0, bool)),
+        owner=owner[kept],
+        is_movable=rows.is_movable(),
         is_receiving=reporting & ~np.isin(brokers, list(context.ineligible)),
         is_giving=reporting,
         is_counted=np.array(counted, bool),
         base=base,
-        kind=_concatenate(rows.kind, np.zeros(0, np.int32)),
+        kind=_each((kinds.of(each.bundle) for each in ordered), len(ordered)),
         allowed=kinds.table(),
-        avoid=_concatenate(rows.avoid, np.zeros(0, np.int32)),
-        takes=_concatenate(rows.takes, bundle_columns((), rules.limits)),
+        avoid=rows.avoid(),
+        takes=bundle_columns(ordered, rules.limits),
         held=held,
         most=most,
-        spread=rows.topics.spread(int(np.count_nonzero(counted)), rules.topic_cap),
+        spread=topics.spread(int(np.count_nonzero(counted)), rules.topic_cap),
     )
-    return PlannerInput(problem, brokers, rows.bundles)
+    return PlannerInput(problem, brokers, ordered)
 
 
 class _Kinds:
@@ -110,6 +115,9 @@ class _Kinds:
         self._numbers = numbers
         self._able = able
         self._rules = PlacementRules(report_ttl_s=silent_s)
+        # The last one: bundles come by namespace.
+        self._namespace: Namespace | None = None
+        self._number = -1
         self._of: dict[Namespace, int] = {}
         self._rows: list[Flags] = []
         self._known: dict[tuple[str, ...], int] = {}
@@ -117,9 +125,11 @@ class _Kinds:
     def of(self, bundle: Bundle) -> int:
         """The row for a bundle."""
         namespace = bundle.namespace
-        if namespace not in self._of:
-            self._of[namespace] = self._row(bundle)
-        return self._of[namespace]
+        if namespace is not self._namespace:
+            if namespace not in self._of:
+                self._of[namespace] = self._row(bundle)
+            self._namespace, self._number = namespace, self._of[namespace]
+        return self._number
 
     def _row(self, bundle: Bundle) -> int:
         grouped = bundle.namespace in self._view.constraints.group_of
@@ -140,77 +150,54 @@ class _Kinds:
         return np.array(self._rows, bool).reshape(len(self._rows), len(self._numbers))
 
 
+@dataclass(frozen=True, slots=True)
 class _Rows:
-    """The columns of a problem, bundle by bundle."""
+    """What the view says of each bundle."""
 
-    def __init__(
-        self,
-        view: ClusterView,
-        context: PlannerContext,
-        rules: BalanceRules,
-        numbers: Mapping[str, int],
-        kinds: _Kinds,
-    ) -> None:
-        self._view = view
-        self._context = context
-        self._rules = rules
-        self._numbers = numbers
-        self._kinds = kinds
-        self.bundles: list[BundleView] = []
-        self.demand: list[Floats] = []
-        self.owner: list[Indices] = []
-        self.is_movable: list[Flags] = []
-        self.kind: list[Indices] = []
-        self.avoid: list[Indices] = []
-        self.takes: list[Floats] = []
-        self.topics = _Topics(view.constraints.topics)
+    view: ClusterView
+    context: PlannerContext
+    numbers: Mapping[str, int]
+    bundles: Sequence[BundleView]
+    rest_s: float
 
-    def add(self, batch: Sequence[BundleView]) -> None:
-        """Append a batch, without bundles that no broker of the view carries."""
-        owners = [
-            self._numbers.get(self._view.carrier(bundle_view.bundle) or "", -1)
-            for bundle_view in batch
-        ]
-        demands = [self._context.demand_of(bundle_view.bundle) for bundle_view in batch]
-        found = [
-            (bundle_view, owner, demand)
-            for bundle_view, owner, demand in zip(batch, owners, demands, strict=True)
-            if owner >= 0 and demand is not None
-        ]
-        if not found:
-            return
-        self.bundles += [bundle_view for bundle_view, _, _ in found]
-        self.topics.add(bundle_view.bundle for bundle_view, _, _ in found)
-        self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
-        self.demand.append(np.array([demand for _, _, demand in found], np.float64))
-        self.takes.append(
-            bundle_columns([bundle_view for bundle_view, _, _ in found], self._rules.limits)
-        )
-        self.is_movable.append(
-            np.array([self._is_free(bundle_view) for bundle_view, _, _ in found], bool)
-        )
-        self.kind.append(
-            np.array([self._kinds.of(bundle_view.bundle) for bundle_view, _, _ in found], np.int32)
-        )
-        self.avoid.append(
-            np.array([self._avoided_broker(bundle_view) for bundle_view, _, _ in found], np.int32)
-        )
+    def is_movable(self) -> Flags:
+        """Whether each may be moved now."""
+        return np.fromiter(self._free(), bool, len(self.bundles))
 
-    def _avoided_broker(self, bundle_view: BundleView) -> int:
-        left = self._context.left.get(bundle_view.bundle)
-        return -1 if left is None else self._numbers.get(left.broker_id, -1)
+    def _free(self) -> Iterator[bool]:
+        view, rings = self.view, self.view.rings
+        is_calm = not view.moves and not view.splitting
+        namespace: Namespace | None = None
+        ring: Ring | None = None
+        for bundle_view in self.bundles:
+            bundle = bundle_view.bundle
+            # They come by namespace: a look for the ring of each bundle takes longer than the rest.
+            if bundle.namespace is not namespace:
+                namespace = bundle.namespace
+                is_fixed = bundle_view.is_pinned or namespace in self.context.excluded
+                ring = None if is_fixed else rings.get(namespace)
+            yield (
+                ring is not None
+                and bundle_view.current is not None
+                and self._is_rested(bundle_view)
+                and (is_calm or not view.is_busy(bundle))
+                and bundle in ring
+            )
 
-    def _is_free(self, bundle_view: BundleView) -> bool:
-        view, moved_s = self._view, bundle_view.last_unloaded_s
-        is_rested = moved_s is None or view.taken_at_s - moved_s >= self._rules.rest_s
-        return (
-            is_rested
-            and not bundle_view.is_pinned
-            and bundle_view.current is not None
-            and bundle_view.bundle.namespace not in self._context.excluded
-            and not view.is_busy(bundle_view.bundle)
-            and view.is_in_ring(bundle_view.bundle)
-        )
+    def _is_rested(self, bundle_view: BundleView) -> bool:
+        moved_s = bundle_view.last_unloaded_s
+        return moved_s is None or self.view.taken_at_s - moved_s >= self.rest_s
+
+    def avoid(self) -> Indices:
+        """The broker that each must not come back to, or -1."""
+        found = np.full(len(self.bundles), -1, np.int32)
+        left = self.context.left
+        if left:
+            for row, bundle_view in enumerate(self.bundles):
+                former = left.get(bundle_view.bundle)
+                if former is not None:
+                    found[row] = self.numbers.get(former.broker_id, -1)
+        return found
 
 
 class _Topics:
@@ -237,8 +224,6 @@ class _Topics:
         return spread_of(self._rows, brokers, len(self._numbers), cap)
 
 
-_Column = TypeVar("_Column", Floats, Indices, Flags)
-
-
-def _concatenate(parts: Sequence[_Column], none: _Column) -> _Column:
-    return np.concatenate(parts) if parts else none
+def _each(numbers: Iterable[int], count: int) -> Indices:
+    # Not of a list: that would hold up every other thread for milliseconds.
+    return np.fromiter(numbers, np.int32, count)

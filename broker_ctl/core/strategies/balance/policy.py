@@ -5,9 +5,9 @@ mean broker are split (`core.splitting`), cold ones merged (`core.merging`), dra
 (`core.draining`); all of it goes into one plan.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.draining import drain_proposals
@@ -27,8 +27,11 @@ from broker_ctl.core.strategies.balance.plan_report import (
     headroom_skips,
     surge_skips,
 )
-from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.strategies.balance.resources import Resources
 from broker_ctl.core.strategies.placement.broken_limits import limit_skips
+
+if TYPE_CHECKING:
+    from broker_ctl.core.cluster.columns import Floats
 
 
 class BalancePlanner:
@@ -89,7 +92,11 @@ def _relieve_brokers(
     trouble = levels.in_trouble(balance)
     if trouble:
         task = _Task(
-            memory.demands.recent, frozenset(trouble), ineligible, balance.trouble, is_urgent=True
+            memory.demands.recent_of,
+            frozenset(trouble),
+            ineligible,
+            balance.trouble,
+            is_urgent=True,
         )
         urgent = _plan_moves(view, memory, rules, task)
         # A broker that cannot be relieved must not keep all others waiting.
@@ -116,7 +123,7 @@ def _level_brokers(
         return []
     # Where brokers differ in size the mean moves, and others may be above it in the end.
     task = _Task(
-        memory.demands.steady, frozenset(view.brokers), ineligible, balance.band, is_urgent=False
+        memory.demands.steady_of, frozenset(view.brokers), ineligible, balance.band, is_urgent=False
     )
     return _plan_moves(view, memory, rules, task)
 
@@ -125,7 +132,7 @@ def _level_brokers(
 class _Task:
     """Which brokers are to be relieved, by which demands, how far, and whether it can wait."""
 
-    demand_of: Callable[[Bundle], Demand | None]
+    demands_of: Callable[[Sequence[Bundle]], "Floats"]
     givers: frozenset[str]
     ineligible: frozenset[str]
     band: Band
@@ -142,7 +149,7 @@ def _plan_moves(
     from broker_ctl.core.strategies.balance.planner_input import PlannerContext, build_input
 
     context = PlannerContext(
-        task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.ineligible
+        task.demands_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.ineligible
     )
     planner_input = build_input(view, context, rules.balance)
     planned = bursts.planned_for(

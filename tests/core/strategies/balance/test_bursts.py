@@ -17,7 +17,7 @@ from broker_ctl.core.strategies.balance.bursts import (
     planned_for,
     shape_of,
 )
-from broker_ctl.core.strategies.balance.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
 from broker_ctl.core.strategies.balance.planner import relieve
 from broker_ctl.core.strategies.balance.problem import Problem
 from tests.core.strategies.balance.fleets import ALERT, Fleet, rules_of

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.surges import Surge
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,
@@ -18,8 +19,8 @@ from broker_ctl.core.model.load import (
 )
 from broker_ctl.core.rules.balance import Smoothing
 from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.demand import Demands, Known
-from broker_ctl.core.strategies.balance.readings import readings_of
+from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands.readings import readings_of
 from broker_ctl.core.strategies.balance.resources import Resources
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
 
@@ -68,6 +69,13 @@ def test_where_nobody_says_how_full_it_is_a_mean_broker_is_half_full() -> None:
 # A reading.
 
 
+def read(view: ClusterView, resources: Resources) -> dict[Bundle, tuple[float, ...]]:
+    """Of the bundles that their owners report."""
+    readings = readings_of(view, resources, view.bundles.values())
+    rows = zip(view.bundles, readings.demand.tolist(), readings.is_read, strict=True)
+    return {bundle: tuple(demand) for bundle, demand, is_read in rows if is_read}
+
+
 def test_each_resource_is_divided_by_what_drives_it() -> None:
     """A sends in, B is read; B has a fifth of the messages."""
     lines = {
@@ -83,10 +91,10 @@ def test_each_resource_is_divided_by_what_drives_it() -> None:
     )
     view = cluster([seen])
     resources = Resources.of(view, UsageWeights(memory=1.0))
-    readings = readings_of(view, resources)
+    readings = read(view, resources)
     # cpu: the mean of a quarter and four fifths.
-    assert readings.by_bundle[A] == pytest.approx((400 * 0.525, 25, 60, 0))
-    assert readings.by_bundle[B] == pytest.approx((400 * 0.475, 75, 0, 50))
+    assert readings[A] == pytest.approx((400 * 0.525, 25, 60, 0))
+    assert readings[B] == pytest.approx((400 * 0.475, 75, 0, 50))
 
 
 def test_unlisted_bundles_of_a_report_take_their_part_of_the_broker() -> None:
@@ -94,8 +102,8 @@ def test_unlisted_bundles_of_a_report_take_their_part_of_the_broker() -> None:
     load = BrokerLoad("b1", bundles=lines, unlisted=stats(40), unlisted_bundles=9)
     view = cluster([used(BrokerView("b1", load, 0.5), bandwidth_in=ResourceUsage(50, 100))])
     resources = Resources.of(view, NETWORK)
-    readings = readings_of(view, resources)
-    assert readings.by_bundle[A] == pytest.approx((15.0,))
+    readings = read(view, resources)
+    assert readings[A] == pytest.approx((15.0,))
     assert resources.unlisted(view.brokers["b1"].load) == pytest.approx((20.0,))
 
 
@@ -106,8 +114,8 @@ def test_a_demand_is_the_same_on_a_broker_of_any_size() -> None:
             used(broker("b2", 0.05, {B: stats(50)}), bandwidth_in=ResourceUsage(25, 500)),
         ]
     )
-    readings = readings_of(view, Resources.of(view, NETWORK))
-    assert readings.by_bundle[A] == pytest.approx(readings.by_bundle[B]) == (25.0,)
+    readings = read(view, Resources.of(view, NETWORK))
+    assert readings[A] == pytest.approx(readings[B]) == (25.0,)
 
 
 # Over time.

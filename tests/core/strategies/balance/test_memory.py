@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.strategies.balance.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker, track_moves
 from broker_ctl.core.strategies.balance.slow import Record, SlowMemory

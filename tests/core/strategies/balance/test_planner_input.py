@@ -10,6 +10,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.planner_input import (
     PlannerContext,
@@ -34,8 +35,11 @@ def view_of(**facts: Unpack[Facts]) -> ClusterView:
 
 
 def build(view: ClusterView, **around: Any) -> PlannerInput:
-    demands = {bundle: (float(place), 10.0) for place, bundle in enumerate(sorted(view.bundles))}
-    context = PlannerContext(demands.get, around.pop("left", {}), 1800.0)
+    demands = {
+        bundle: Known((float(place), 10.0), (0.0, 0.0), 60.0)
+        for place, bundle in enumerate(sorted(view.bundles))
+    }
+    context = PlannerContext(Demands((0, 3) if demands else (), demands).steady_of, around.pop("left", {}), 1800.0)
     return build_input(view, replace(context, **around), CALM)
 
 

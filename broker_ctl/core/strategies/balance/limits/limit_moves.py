@@ -22,7 +22,7 @@ def limit_moves(
     from broker_ctl.core.strategies.balance.planner_input import PlannerContext, build_input
 
     context = PlannerContext(
-        memory.demands.steady,
+        memory.demands.steady_of,
         memory.left,
         rules.report_ttl_s,
         rules.excluded_namespaces,

@@ -1,0 +1,1 @@
+"""What bundles demand of their brokers: now, and averaged over time."""
