@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from operator import attrgetter, lt
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from broker_ctl.core.cluster.surges import Surge
 from broker_ctl.core.cluster.view import (
@@ -27,6 +27,9 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+
+if TYPE_CHECKING:
+    from broker_ctl.core.cluster.footprints import Footprints
 
 
 class _Facts(TypedDict, total=False):
@@ -59,24 +62,7 @@ def snapshot(
     moves = {move.bundle: move for move in facts.get("moves", ())}
     ordered = in_order(bundles)
     names = [str(bundle_view.bundle) for bundle_view in ordered]
-    footprints = Gauge(live).measure(ordered, names)
-    measured: dict[Bundle, BundleView] = {}
-    ordered.reverse()
-    columns = zip(footprints.current, footprints.load_vectors, strict=True)
-    for current, load_vector in columns:
-        # Freed one by one: all at once would hold up every other thread for tens of milliseconds.
-        bundle_view = ordered.pop()
-        # Not `replace`: it costs as much as all the rest.
-        measured[bundle_view.bundle] = BundleView(
-            bundle_view.bundle,
-            bundle_view.owner,
-            bundle_view.load,
-            bundle_view.last_unloaded_s,
-            bundle_view.last_split_s,
-            current,
-            load_vector,
-            bundle_view.hot_topic,
-        )
+    measured = _measured(ordered, Gauge(live).measure(ordered, names))
     constraints = facts.get("constraints", NO_CONSTRAINTS)
     carried = Carried(live, measured, names, moves)
     joined = {
@@ -96,6 +82,28 @@ def snapshot(
         taken_at_ms=facts.get("taken_at_ms", 0),
         surges=facts.get("surges", {}),
     )
+
+
+def _measured(ordered: list[BundleView], footprints: "Footprints") -> dict[Bundle, BundleView]:
+    """The bundles with their footprints; empties the list."""
+    measured: dict[Bundle, BundleView] = {}
+    ordered.reverse()
+    columns = zip(footprints.current, footprints.load_vectors, strict=True)
+    for current, load_vector in columns:
+        # Freed one by one: all at once would hold up every other thread for tens of milliseconds.
+        bundle_view = ordered.pop()
+        # Not `replace`: it costs as much as all the rest.
+        measured[bundle_view.bundle] = BundleView(
+            bundle_view.bundle,
+            bundle_view.owner,
+            bundle_view.load,
+            bundle_view.last_unloaded_s,
+            bundle_view.last_split_s,
+            current,
+            load_vector,
+            bundle_view.hot_topic,
+        )
+    return measured
 
 
 def in_order(bundles: Iterable[BundleView]) -> list[BundleView]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Reason, Split, Transfer
-from broker_ctl.core.cluster.snapshot import snapshot
+from broker_ctl.core.cluster.snapshot import in_order, snapshot
 from broker_ctl.core.cluster.view import BundleView, ClusterView, InFlight
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.load import BundleLoad
@@ -241,3 +241,13 @@ def test_among_brokers_of_several_sizes_the_load_is_kept_as_well(
     for broker_id, b in view.brokers.items():
         now = sum(x for owner, x in zip(owned_by, mib, strict=True) if owner == broker_id)
         assert b.expected.usage_ratio == pytest.approx(now / 1000 / size_of[broker_id], abs=1e-9)
+
+
+def test_bundles_are_in_order_though_a_parent_overlaps_its_children() -> None:
+    parent = RING.bundles[0]
+    other = Ring.even(Namespace("public", "a"), 2).bundles
+    inside = parent.cut(parent.range.middle)
+    views = [BundleView(each, "b1", BundleLoad.unseen()) for each in (*inside, *other, B, parent)]
+    expected = sorted((*inside, *other, B, parent))
+    assert [each.bundle for each in in_order(views)] == expected
+    assert [each.bundle for each in in_order(reversed(views))] == expected

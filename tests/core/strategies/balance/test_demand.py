@@ -1,5 +1,6 @@
 """What a bundle demands: divided by what drives each resource, and averaged over time."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -295,3 +296,36 @@ def test_a_demand_stays_between_its_readings_and_can_be_written(
         assert Demands.of_row(demands.to_row()) == demands
     if recent_s == 0:
         assert demands.known[A].recent == pytest.approx((values[-1],))
+
+
+@given(st.lists(st.lists(st.floats(1, 1e6), min_size=2, max_size=2), min_size=1, max_size=30))
+def test_bundles_are_averaged_together_as_each_alone(minutes: list[list[float]]) -> None:
+    """They come later, swing, and are not reported at times."""
+    together, alone = Demands(), {A: Demands(), B: Demands()}
+    for minute, values in enumerate(minutes):
+        loads = {each: stats(mib / MIB) for each, mib in zip(alone, values, strict=True)}
+        if values[0] > values[1]:
+            del loads[B]
+        together = observed(together, minute, loads)
+        alone = {
+            each: observed(demands, minute, {each: loads[each]} if each in loads else {})
+            for each, demands in alone.items()
+        }
+        for bundle, demands in alone.items():
+            assert together.known.get(bundle) == demands.known.get(bundle)
+
+
+def observed(demands: Demands, minute: int, lines: dict[Bundle, BundleStats]) -> Demands:
+    view = replace(cluster([broker("b1", 0.0, lines)]), taken_at_s=NOW_S + 60 * minute)
+    return demands.after(view, Resources.of(view, UsageWeights()), SMOOTHING)
+
+
+def test_rows_are_found_in_any_order_and_strangers_have_none() -> None:
+    known = {A: Known((1.0,), (2.0,), 60.0), B: Known((3.0,), (4.0,), 60.0)}
+    demands = Demands((3,), known)
+    assert demands.table.places_of([A, B]).tolist() == [0, 1]
+    assert demands.table.places_of([B, C, A]).tolist() == [1, -1, 0]
+    steady = demands.steady_of([B, C]).tolist()
+    assert steady[0] == [3.0]
+    assert math.isnan(steady[1][0])
+    assert demands.recent_of([B]).tolist() == [[4.0]]

@@ -39,7 +39,9 @@ def build(view: ClusterView, **around: Any) -> PlannerInput:
         bundle: Known((float(place), 10.0), (0.0, 0.0), 60.0)
         for place, bundle in enumerate(sorted(view.bundles))
     }
-    context = PlannerContext(Demands((0, 3) if demands else (), demands).steady_of, around.pop("left", {}), 1800.0)
+    context = PlannerContext(
+        Demands((0, 3) if demands else (), demands).steady_of, around.pop("left", {}), 1800.0
+    )
     return build_input(view, replace(context, **around), CALM)
 
 

@@ -158,7 +158,8 @@ class _Turn:
 
     def _is_apart(self, steady: Floats, recent: Floats) -> Flags:
         beyond: Flags = np.abs(recent - steady) > self.smoothing.change_ratio * steady
-        return np.logical_or.reduce(beyond, axis=1)
+        apart: Flags = np.logical_or.reduce(beyond, axis=1)
+        return apart
 
 
 def _weight(elapsed_s: float, half_life_s: float) -> float:
