@@ -7,6 +7,7 @@ sends bytes over a connection to itself. It prints:
 timer_late_ms   delay of the sleeps: quantiles
 echo_ms         round-trip time of the bytes: quantiles
 cycle_s         median time of a cycle
+cycle_cpu_s     median processor time of a cycle, and of its parts: view, propose, plan
 idle            timer_late_ms and echo_ms in the same process before the cycles
 
 With --constraints it plans arrays with every constraint in place of views. The brokers are of three
@@ -30,7 +31,6 @@ replicas nor data, racks restrict where namespaces may be, and there is one obje
 
 import argparse
 import asyncio
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,8 @@ def main() -> None:
         if course is None:
             return plan_constrained(arguments.bundles, arguments.brokers, arguments.cycles)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            idle, busy, cycles_s = runner.run(course.run(arguments.cycles))
-        cycle_s = round(statistics.median(cycles_s), 2)
-        return {**busy.row(), "cycle_s": cycle_s, "idle": idle.row()}
+            idle, busy, cycles = runner.run(course.run(arguments.cycles))
+        return {**busy.row(), **cycles.row(), "idle": idle.row()}
 
     found = with_machine_load(measure)
     text = encode(found) if arguments.json else encode_pretty(found)

@@ -2,10 +2,11 @@
 
 import asyncio
 import random
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.snapshot import snapshot
@@ -28,6 +29,9 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.store.figures import quantile_ms
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _PER_NAMESPACE: Final = 100
 _MEAN_USAGE: Final = 0.55
@@ -55,6 +59,25 @@ def _quantiles(values_s: list[float]) -> dict[str, float]:
     return {name: quantile_ms(values_s, share) for name, share in shares.items()}
 
 
+@dataclass
+class Cycles:
+    """What cycles took: by the clock, and of a processor by part."""
+
+    took_s: list[float] = field(default_factory=list)
+    cpu_s: list[dict[str, float]] = field(default_factory=list)
+
+    def row(self) -> dict[str, Any]:
+        """Medians."""
+        parts = {part: [each[part] for each in self.cpu_s] for part in self.cpu_s[0]}
+        parts["all"] = [sum(each.values()) for each in self.cpu_s]
+        return {
+            "cycle_s": round(statistics.median(self.took_s), 2),
+            "cycle_cpu_s": {
+                part: round(statistics.median(values_s), 3) for part, values_s in parts.items()
+            },
+        }
+
+
 class Course:
     """A cluster of log-normal loads, some bundles far too hot, spread at random."""
 
@@ -77,25 +100,29 @@ class Course:
         self._rules = leader_rules(Settings())
         self._planner = WorkerThread("planner")
         self._memory = CycleMemory()
+        self._cpu_s: dict[str, float] = {}
 
-    async def run(self, cycles: int) -> tuple[Lags, Lags, list[float]]:
-        """An idle loop's lags, those beside the cycles, and how long the cycles took."""
+    async def run(self, cycles: int) -> tuple[Lags, Lags, Cycles]:
+        """An idle loop's lags, those beside the cycles, and the cycles."""
         # The first cycle imports numpy, and has no former view to free.
         view = await self._cycle(0.0)
         idle, busy = Lags(), Lags()
         async with Watched(idle):
             await asyncio.sleep(_IDLE_S)
-        cycles_s: list[float] = []
+        measured = Cycles()
         async with Watched(busy):
             for number in range(1, cycles + 1):
                 began_s = time.perf_counter()
+                self._cpu_s = {}
                 view = await self._cycle(60.0 * number)
-                cycles_s.append(time.perf_counter() - began_s)
+                measured.took_s.append(time.perf_counter() - began_s)
+                measured.cpu_s.append(self._cpu_s)
         assert len(view.bundles) == len(self._owners)
-        return idle, busy, cycles_s
+        return idle, busy, measured
 
     async def _cycle(self, now_s: float) -> ClusterView:
-        view = await self._planner.run(
+        view = await self._timed(
+            "view",
             snapshot,
             epoch=1,
             taken_at_s=now_s,
@@ -104,12 +131,21 @@ class Course:
             bundles=self._bundles(),
             rings=self._rings,
         )
-        self._memory, proposals = await self._planner.run(
-            propose, self._memory, view, self._rules, is_shed_due=True, is_split_due=True
+        self._memory, proposals = await self._timed(
+            "propose", propose, self._memory, view, self._rules, is_shed_due=True, is_split_due=True
         )
-        plan = await self._planner.run(plan_proposals, view, proposals, self._rules)
+        plan = await self._timed("plan", plan_proposals, view, proposals, self._rules)
         assert plan.decisions
         return view
+
+    async def _timed(
+        self, part: str, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Run in the planner's thread, and take its processor time."""
+        began_s = await self._planner.run(time.thread_time)
+        found = await self._planner.run(function, *args, **kwargs)
+        self._cpu_s[part] = await self._planner.run(time.thread_time) - began_s
+        return found
 
     def _bundles(self) -> Iterator[BundleView]:
         return (BundleView(each, owner, self._loads[each]) for each, owner in self._owners.items())
