@@ -29,8 +29,10 @@ _SERVERS: Final = 3
 _PING_S: Final = 10.0
 _HOPS: Final = 4
 _ANSWER_S: Final = 60.0
-# A connection of clients asks for one topic after the other, as many at a time.
-_CLIENTS: Final = 500
+# A connection of clients asks for one topic after the other; clients grow with the fleet, or a
+# large one would wait for them.
+_CLIENTS_OF_EACH: Final = 5
+_FEWEST_CLIENTS: Final = 500
 _AGAIN_S: Final = 1.0
 
 
@@ -82,7 +84,7 @@ class Fleet:
         self.zones = [self.daemons[zone::3] for zone in range(3)]
         self.lookups = {"done": 0, "refused": 0}
         self._bundles = bundles
-        self._clients = asyncio.Semaphore(_CLIENTS)
+        self._clients = asyncio.Semaphore(max(_FEWEST_CLIENTS, _CLIENTS_OF_EACH * daemons))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run until ``work`` has ended, in the driver's loop."""
