@@ -116,9 +116,8 @@ class Reassignments:
         await self._announce(each_once)
         if not (await self._end(each_once) and is_begun):
             self._alarm.set(_PAUSE_S)
-        is_over = not (self._context.reassigning or self.requests.pending)
-        if is_over and self._context.throttle is not None:
-            await self.throttle.put(None)
+        if not (self._context.reassigning or self.requests.pending):
+            await self.throttle.end()
 
     async def _advance_all(self) -> None:
         await self.advance([*self.requests.pending, *self._context.reassigning])

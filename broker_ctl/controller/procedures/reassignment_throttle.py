@@ -39,6 +39,8 @@ class ReassignmentThrottle:
         self._store = store
         self._context = context
         self._state_changer = state_changer
+        # Version (mzxid) of the node that was found to be unreadable last: it is named once.
+        self._reported_zxid = 0
 
     async def read(self) -> None:
         """Read it; one that cannot be read leaves the one before."""
@@ -46,7 +48,24 @@ class ReassignmentThrottle:
         try:
             self._context.throttle = None if node is None else decode_throttle(node)
         except CorruptRecord as error:
-            log.warning("ignored a throttle: %s", error)
+            self._report(node, f"ignored a throttle: {error}")
+
+    async def end(self) -> None:
+        """Remove it with the last reassignment; a node that cannot be read is left alone."""
+        if self._context.throttle is None:
+            return
+        try:
+            await self.put(None)
+        except OrderConflict as error:
+            node = await self._store.get(BROKER_DEFAULTS)
+            self._report(node, f"a throttle is left in place: {error}")
+
+    def _report(self, node: Versioned | None, text: str) -> None:
+        """Warn once for each version of the node."""
+        zxid = 0 if node is None else node.stat.mzxid
+        if zxid != self._reported_zxid:
+            self._reported_zxid = zxid
+            log.warning("%s", text)
 
     async def put(self, rate: int | None) -> None:
         """Change it; None: remove it.

@@ -127,3 +127,29 @@ async def test_a_node_that_cannot_be_read_is_left_alone() -> None:
         with pytest.raises(OrderConflict, match="correct it, or delete the node"):
             await admin_of(running).throttle_reassignments(5, is_dry_run=False)
         assert shown(running) == [3, 3, 3]
+
+
+@in_virtual_time
+async def test_a_node_that_cannot_be_read_is_named_once_and_left_where_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with catching_up(1, 2, 3, 4) as (cluster, catching):
+        running = await cluster.lead(procedures())
+        catching.lagging = {4}
+        await start(running)
+        await cluster.operator.set(BROKER_DEFAULTS, b"[]")
+        catching.lagging = set()
+        await eventually(lambda: not running.term.context.reassigning)
+        for name in ("u", "v"):
+            await admin_of(running).create_topic(name, {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+            await admin_of(running).reassign({partition(name, 0): (2, 1)}, is_dry_run=False)
+        await eventually(lambda: not running.term.context.reassigning)
+        node = await cluster.operator.get(BROKER_DEFAULTS)
+        assert node is not None
+        assert node.data == b"[]"
+        complaints = [each for each in caplog.messages if "throttle" in each or "handle" in each]
+        assert len(complaints) == 1, complaints
+        # One that is repaired counts, and goes.
+        data = encode({"version": 1, "config": rates(MIB)})
+        await cluster.operator.set(BROKER_DEFAULTS, data)
+        await is_written(cluster, None)
