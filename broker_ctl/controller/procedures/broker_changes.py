@@ -139,9 +139,10 @@ class BrokerChanges:
         context = self._context
         await self.elect(self._leaderless(), "takeover")
         dead_in_sync: list[TopicPartition] = []
-        for chunk in batched(list(context.states.items()), _PARTITIONS_PER_TURN):
+        states = context.states
+        for chunk in batched(list(states), _PARTITIONS_PER_TURN):
             live = context.usable
-            dead_in_sync += [each for each, state in chunk if not live.issuperset(state.isr)]
+            dead_in_sync += [each for each in chunk if not live.issuperset(states[each].isr)]
             await asyncio.sleep(0)
         await self._state_changer.change(dead_in_sync, self._elect, "takeover")
         await self._state_changer.send_full(list(context.brokers))

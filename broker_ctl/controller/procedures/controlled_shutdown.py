@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from broker_ctl.controller.procedures.procedure import ControllerContext
+from broker_ctl.controller.store.pipelining import Pauses
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
@@ -50,12 +51,12 @@ class ControlledShutdowns:
         replicas = list(context.replicas_on(broker_id))
         is_new = broker_id not in context.leaving
         context.leaving.add(broker_id)
-        reason = "" if is_forced else self._refusal(broker_id, replicas)
+        reason = "" if is_forced else await self._refusal(broker_id, replicas)
         is_announced = not reason
         if not reason:
             await self._take_away(replicas, is_forced=is_forced, is_new=is_new)
             # The ISRs may be smaller than the context has them: read them again.
-            reason = "" if is_forced else self._refusal(broker_id, replicas)
+            reason = "" if is_forced else await self._refusal(broker_id, replicas)
         if reason:
             if is_new:
                 context.leaving.discard(broker_id)
@@ -74,11 +75,12 @@ class ControlledShutdowns:
         )
         return reply
 
-    def _refusal(self, broker_id: int, replicas: Iterable[TopicPartition]) -> str:
+    async def _refusal(self, broker_id: int, replicas: Iterable[TopicPartition]) -> str:
         """Why the broker may not stop, naming the first partitions; empty if it may."""
         short: list[str] = []
-        count = 0
+        count, pauses = 0, Pauses()
         for partition in replicas:
+            await pauses.after(1)
             remaining = self._shortfall(partition)
             if remaining is None:
                 continue
@@ -131,17 +133,14 @@ class ControlledShutdowns:
 
     async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
         """Stop its replicas: leaders then neither wait for them nor admit them."""
-        context = self._context
-        stops = [
-            ReplicaStop(
-                partition,
-                context.topics[partition.topic].topic_id,
-                state.leader_epoch,
-                is_deleted=False,
-            )
-            for partition in replicas
-            if (state := context.states.get(partition)) is not None and broker_id not in state.isr
-        ]
+        context, pauses = self._context, Pauses()
+        stops: list[ReplicaStop] = []
+        for partition in replicas:
+            await pauses.after(1)
+            state = context.states.get(partition)
+            if state is not None and broker_id not in state.isr:
+                topic_id = context.topics[partition.topic].topic_id
+                stops.append(ReplicaStop(partition, topic_id, state.leader_epoch, is_deleted=False))
         await self._state_changer.stop_replicas({broker_id: stops})
 
     def _reply(self, broker_id: int, *, is_done: bool, reason: str) -> dict[str, Any]:

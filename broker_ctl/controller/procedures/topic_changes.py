@@ -10,6 +10,7 @@ from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.loader import Loader
+from broker_ctl.controller.store.pipelining import Pauses
 from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaStop
@@ -36,7 +37,7 @@ class TopicChanges:
 
     async def load(self) -> None:
         """Load all topics with their configurations and states, and the requested deletions."""
-        context = self._context
+        context, pauses = self._context, Pauses()
         context.deleting = set(await self._loader.deletions())
         names = await self._loader.topic_names()
         for chunk in batched(names, CHUNK):
@@ -44,9 +45,11 @@ class TopicChanges:
                 # Topics being deleted are not sent any more (KAFKA-13342).
                 if topic is not None and name not in context.deleting:
                     context.put_topic(name, topic)
+                    await pauses.after(len(topic.partitions))
         configured = await self._loader.configured_topics()
         for name, rules in (await self._loader.topic_rules(configured)).items():
             context.put_rules(name, rules)
+            await pauses.after(len(context.partitions_of(name)))
         await self._state_changer.refresh(list(context.assignments))
 
     async def on_topics_changed(self, names: Collection[str] | None) -> set[str]:

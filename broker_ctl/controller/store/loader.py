@@ -4,9 +4,10 @@ All reads are pipelined. A node that does not decode is skipped and counted; it 
 others.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
 from broker_ctl.controller.store.topic_ids import TopicIds
@@ -34,6 +35,14 @@ from broker_ctl.store.records.partitions import (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# Nodes that are read at once before the size of any is known, and bytes of those read at once
+# afterwards: a reply must stay below jute.maxbuffer, and a connection that is lost by a larger one
+# has everything read again.
+_FIRST_READS: Final = 4
+_BYTES_AT_ONCE: Final = 256 * 1024
+# Nodes of this size are decoded in a turn of the loop of their own.
+_LARGE_BYTES: Final = 8 * 1024
 
 
 class Loader:
@@ -159,19 +168,24 @@ class Loader:
 
         Paths of corrupt nodes are added to ``unreadable``.
         """
-        decoded: list[T | None] = [None] * len(paths)
-
-        async def read(batch: list[int]) -> None:
-            nodes = await read_nodes(self._store, [paths[index] for index in batch])
-            for index, node in zip(batch, nodes, strict=True):
+        decoded: list[T | None] = []
+        largest, reads = 1, _FIRST_READS
+        while len(decoded) < len(paths):
+            batch = paths[len(decoded) : len(decoded) + reads]
+            for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
+                value: T | None = None
                 try:
                     if isinstance(node, StoreError):
                         raise node
-                    decoded[index] = None if node is None else decode(node)
+                    value = None if node is None else decode(node)
                 except StoreError as error:
-                    self._skip(kind, paths[index], error, unreadable)
-
-        await pipelined(batched(range(len(paths)), READS), read, kind)
+                    self._skip(kind, path, error, unreadable)
+                decoded.append(value)
+                size = len(node.data) if isinstance(node, Versioned) else 0
+                largest = max(largest, size)
+                if size > _LARGE_BYTES:
+                    await asyncio.sleep(0)
+            reads = max(1, min(READS, _BYTES_AT_ONCE // largest))
         return decoded
 
     def _skip(self, kind: str, path: str, error: StoreError, unreadable: set[str] | None) -> None:

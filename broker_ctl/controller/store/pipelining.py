@@ -10,9 +10,11 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 T = TypeVar("T")
 
 # Enough to keep the servers busy, few enough for heartbeats to get through.
-IN_FLIGHT: Final = 6
+IN_FLIGHT: Final = 4
 # Nodes read in one batch.
 READS: Final = 128
+# Partitions of one turn of the loop: a few milliseconds.
+_PARTITIONS_A_TURN: Final = 1000
 
 # The node, None if it does not exist, or the error of reading it.
 Found = Versioned | StoreError | None
@@ -45,6 +47,20 @@ async def pipelined(
         ]
     if errors:
         raise errors[0]
+
+
+class Pauses:
+    """Lets the loop go on from time to time in work that does not wait."""
+
+    def __init__(self) -> None:
+        self._partitions = 0
+
+    async def after(self, partitions: int) -> None:
+        """This many partitions were handled since the last call."""
+        self._partitions += partitions
+        if self._partitions >= _PARTITIONS_A_TURN:
+            self._partitions = 0
+            await asyncio.sleep(0)
 
 
 async def read_nodes(store: MetadataStore, paths: Sequence[str]) -> list[Found]:

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from broker_ctl.controller.store.pipelining import pipelined
+from broker_ctl.controller.store.pipelining import Pauses, pipelined
 from broker_ctl.errors import OperationTimeout
+from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 
 
@@ -55,3 +56,22 @@ async def test_a_caller_that_is_cancelled_while_an_item_fails_ends_as_cancelled(
             task.cancel()
             await asyncio.sleep(0.1)
     assert was_cancelled
+
+
+@in_virtual_time
+async def test_work_that_does_not_wait_lets_the_loop_go_on_from_time_to_time() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with TaskScope("work") as tasks:
+        tasks.start(count_turns(), "turns")
+        pauses = Pauses()
+        for _ in range(5000):
+            await pauses.after(1)
+        await pauses.after(5000)
+    assert 5 <= turns < 10
