@@ -20,6 +20,10 @@ class SharedValues(Generic[_T]):
     def __len__(self) -> int:
         return len(self._known)
 
+    def get(self, value: _T) -> _T | None:
+        """Return the equal value that was seen; None: there was none."""
+        return self._known.get(value)
+
     def share(self, value: _T) -> _T:
         """Return the value, or the equal one that was seen first."""
         known = self._known.get(value)
@@ -40,5 +44,17 @@ class SharedStates:
 
     def share(self, state: LeaderAndIsr) -> LeaderAndIsr:
         """Return an equal state."""
-        isr = self._isrs.share(state.isr)
-        return self._states.share(state if isr is state.isr else state._replace(isr=isr))
+        known = self._states.get(state)
+        if known is not None:
+            return known
+        leader, leader_epoch, isr, controller_epoch, is_recovering, version = state
+        return self._states.share(
+            LeaderAndIsr(
+                leader,
+                leader_epoch,
+                self._isrs.share(isr),
+                controller_epoch,
+                is_recovering,
+                version,
+            )
+        )

@@ -241,23 +241,23 @@ class Connection(asyncio.Protocol):
         if not self._handshake.done():
             self._handshake.set_result(wire.handshake(data))
             return
-        header = wire.reply_header(data)
-        if header.zxid > 0:
-            self._on_zxid(header.zxid)
-        if header.xid == wire.XID_EVENT:
-            notification = wire.event(data, header)
+        xid, zxid, error_code = wire.reply_header(data)
+        if zxid > 0:
+            self._on_zxid(zxid)
+        if xid == wire.XID_EVENT:
+            notification = wire.event(data, zxid)
             if notification is not None:
                 self._on_event(notification)
-        elif header.xid == wire.XID_PING:
+        elif xid == wire.XID_PING:
             self._pinged_s = None
-        elif header.xid == stall_writes.XID:
-            self._take_stall_reply(header.error)
-        elif not self._pending or self._pending[0].xid != header.xid:
+        elif xid == stall_writes.XID:
+            self._take_stall_reply(error_code)
+        elif not self._pending or self._pending[0].xid != xid:
             # Never guess which request a reply belongs to.
-            self.abort(f"reply {header.xid} is out of order")
+            self.abort(f"reply {xid} is out of order")
         else:
             pending = self._pending.popleft()
-            error = pending.refuse(header.error) if header.error else pending.answer(data)
+            error = pending.refuse(error_code) if error_code else pending.answer(data)
             if isinstance(error, _ENDS_OF_SESSIONS):
                 # Even if its caller has given up: this connection cannot be used any more.
                 self._end(error)

@@ -306,7 +306,8 @@ class ZooKeeperStore:
 
         def relay(notification: Notification) -> None:
             change, path, zxid = notification
-            listener(Notification(change, path[outside:] or "/", zxid))
+            inside = path[outside:] or "/"
+            listener(tuple.__new__(Notification, (change, inside, zxid)))
 
         validate(root)
         stop = self._session.watches.add(wire.full(root, self._chroot), relay)

@@ -72,8 +72,8 @@ def streams(data: bytes) -> None:
     assert all(len(frame) <= _MAX_FRAME_BYTES for frame in found)
     for frame in found:
         with suppress(struct.error, UnicodeDecodeError):
-            header = wire.reply_header(frame)
-            assert isinstance(wire.error_of(header.error, "/a"), StoreError)
-            wire.event(frame, header)
+            _, zxid, error = wire.reply_header(frame)
+            assert isinstance(wire.error_of(error, "/a"), StoreError)
+            wire.event(frame, zxid)
         with suppress(struct.error):
             wire.handshake(frame)
