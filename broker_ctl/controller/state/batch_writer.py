@@ -35,8 +35,8 @@ from broker_ctl.store.interface import MetadataStore, Operation
 
 log = logging.getLogger(__name__)
 
-# Partitions in one transaction: about 40 kB with the queue nodes, far below jute.maxbuffer.
-CHUNK: Final = 200
+# Partitions in one transaction: about 200 kB with the queue nodes, far below jute.maxbuffer.
+CHUNK: Final = 500
 # Attempts per partition before it is reported as failed.
 _TRIES: Final = 10
 # Failures logged one by one; of the rest only the count.

@@ -68,6 +68,9 @@ class SharedUpdates(FullRequests):
 
 
 MAX_BODY_BYTES: Final = 512 * 1024
+# Of the requests in one body: they are encoded, and carried out, in a few milliseconds, so that a
+# full instruction holds up neither loop.
+MAX_REQUEST_BYTES: Final = 128 * 1024
 # Upper bounds of the parts of an instruction: its head without brokers and topics; one broker; one
 # stop with the longest name; a topic's id with its JSON punctuation, without the name.
 _HEAD_BYTES: Final = 1024
@@ -187,7 +190,8 @@ class InstructionEncoder:
         self, order: Iterable[TopicPartition], requests: Requests
     ) -> Iterator[BrokerRequests]:
         """Chunks of the requests that each fit into one instruction, built lazily."""
-        most = MAX_BODY_BYTES - _HEAD_BYTES - _BROKER_BYTES * len(self._context.brokers)
+        left = MAX_BODY_BYTES - _HEAD_BYTES - _BROKER_BYTES * len(self._context.brokers)
+        most = min(left, MAX_REQUEST_BYTES)
         chunk: BrokerRequests = {}
         size, topic = 0, ""
         for partition in order:

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
@@ -285,7 +286,7 @@ async def test_nothing_is_left_of_requests_that_were_carried_out() -> None:
 @in_virtual_time
 async def test_parents_of_past_requests_go_together_and_are_not_listed() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        for number in range(300):
+        for number in range(CHUNK + 100):
             past = partition_paths.reassigned(partition(f"past-{number}", 0))
             await cluster.operator.create(past, b"", make_parents=True)
             await cluster.operator.delete(past)
