@@ -13,6 +13,9 @@ broker_failover             by number of partitions that need a new leader
   zk_ops                    operations of all daemons since the kill, counted by the servers
   serial_s                  the procedure of design v3 (a read, a write, and a queue node for each
                             recipient, one by one): measured on 500 partitions, and scaled
+  raw_s                     the same number of states, written in the same transactions by a
+                            client that does nothing else: one run before each failover
+  raw_ratio                 the median of seconds in raw_s, run by run
   kill_to_first_fetch_s     from SIGKILL until a client has read a record from the new leader of
                             a partition; includes the session timeout of the dead broker, 6 s
 by_transport                seconds, with partition updates sent through ZooKeeper and by HTTP

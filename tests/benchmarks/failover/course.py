@@ -14,7 +14,9 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover import term_course, term_memory
 from tests.benchmarks.failover.brokers import Failover, measure_death, measure_shutdown
 from tests.benchmarks.failover.controllers import Takeover, measure_takeover
+from tests.benchmarks.failover.layout import cluster_layout
 from tests.benchmarks.failover.memory import peak_rss_mb
+from tests.benchmarks.failover.raw import RawTransactions, raw_transactions
 from tests.benchmarks.failover.scene import Scene, scene
 from tests.benchmarks.failover.serial import measure_serial
 from tests.benchmarks.failover.servers import watches
@@ -82,6 +84,7 @@ class Course:
                 if TERM in wanted.parts:
                     self._found[TERM][str(count)] = await self._measure_term(root, count)
                 await root.create(f"/n{count}")
+                await root.create(f"/raw{count}")
                 await self._measure_count(count)
         finally:
             await root.close()
@@ -129,9 +132,14 @@ class Course:
             return
         report_progress(f"{count} partitions")
         async with self._scene(f"/n{count}", count, {}) as it:
-            deaths = await self._deaths(it) if {DEATHS, TRANSPORTS} & {*parts} else []
+            deaths: Sequence[Failover] = ()
             if DEATHS in parts:
-                found[DEATHS][str(count)] = self._row(count, deaths)
+                layout = cluster_layout(count)
+                async with raw_transactions(self._hosts, f"/raw{count}", layout) as raw:
+                    deaths = await self._deaths(it, raw)
+                    found[DEATHS][str(count)] = self._row(count, deaths, raw.seconds[1:])
+            elif TRANSPORTS in parts:
+                deaths = await self._deaths(it)
             if TRANSPORTS in parts:
                 found[TRANSPORTS][_HTTP] = _seconds(deaths)
             if SHUTDOWNS in parts:
@@ -147,17 +155,25 @@ class Course:
     ) -> AbstractAsyncContextManager[Scene]:
         return scene(self._hosts, chroot, self._directory / chroot.strip("/"), count, settings)
 
-    async def _deaths(self, it: Scene) -> list[Failover]:
+    async def _deaths(self, it: Scene, raw: RawTransactions | None = None) -> list[Failover]:
         """The first one does not count: servers and daemons are cold."""
-        runs = [await measure_death(it, self._ports) for _ in range(self._wanted.runs + 1)]
+        runs: list[Failover] = []
+        for _ in range(self._wanted.runs + 1):
+            if raw is not None:
+                await raw.run()
+            runs.append(await measure_death(it, self._ports))
         return runs[1:]
 
-    def _row(self, count: int, deaths: Sequence[Failover]) -> dict[str, Any]:
+    def _row(
+        self, count: int, deaths: Sequence[Failover], raw_s: Sequence[float]
+    ) -> dict[str, Any]:
         return {
             "seconds": _seconds(deaths),
             "range_s": [round(pick(one.seconds for one in deaths), 3) for pick in (min, max)],
             "zk_ops": round(statistics.median(one.zk_ops for one in deaths)),
             "serial_s": round(self._serial_s * count, 1),
+            "raw_s": _median(raw_s),
+            "raw_ratio": _median(one.seconds / raw for one, raw in zip(deaths, raw_s, strict=True)),
             "kill_to_first_fetch_s": _median(one.first_fetch_s for one in deaths),
         }
 

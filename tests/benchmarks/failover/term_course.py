@@ -14,10 +14,12 @@ from contextlib import asynccontextmanager
 from itertools import permutations
 from typing import Any, Final
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import PartitionController
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.values import DEFAULT_RULES, LiveBroker
+from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
 from broker_ctl.http_client import HttpReply
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import CreateMode
@@ -204,12 +206,15 @@ async def _admin_of(controller: PartitionController) -> ControllerOperations:
 
 async def measure(hosts: str, chroot: str, partitions: int) -> dict[str, Any]:
     """Seconds of each stage; `controller_failover.py` describes the figures."""
+    # As the daemon does: Python's own triggers would search all partitions again and again.
+    freeze_garbage()
     async with direct_store(hosts, chroot) as store, direct_store(hosts, chroot) as brokers:
         await prepare(store)
         watched, course = Watched(store), Course(store, brokers, partitions)
         async with TaskScope("watching") as tasks:
             tasks.start(watched.watch_loop(), "loop")
             tasks.start(watched.beat(), "heartbeats")
+            tasks.start(collect_periodically(SESSION_MS / 1000, SystemClock()), "garbage")
             await course.run()
         return {**course.seconds, **watched.figures(), "process_mb": peak_rss_mb()}
 
