@@ -61,6 +61,9 @@ class SnapshotBuilder:
         self._load_monitor = load_monitor
         self._memory = memory
         self.latest: ClusterView | None = None
+        # Freed at once, in the event loop, a view would hold it up for tens of milliseconds: the
+        # planner's thread frees it bit by bit while it takes the next one.
+        self._former: list[BundleView] = []
         self.latest_ms = 0
         self.hot_topics: Mapping[Bundle, HotTopic] = {}
         self.misplaced: tuple[MisplacedBundle, ...] = ()
@@ -89,7 +92,7 @@ class SnapshotBuilder:
             taken_at_s=now_s,
             draw_seed=draw_seed,
             brokers=self._brokers(now_s),
-            bundles=_taken_out_of(seen),
+            bundles=_taken_out_of(seen, self._former),
             rings=rings.values(),
             moves=(moves | self._moves()).values(),
             splitting=self._memory.splitting | splitting,
@@ -105,8 +108,10 @@ class SnapshotBuilder:
         if rules.splitting is not None:
             most_usage = max_bundle_usage(view, rules.splitting)
         self.hot_topics = await self._dependencies.planner.run(hot_topics, view, most_usage)
-        self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         self.misplaced = misplaced
+        if self.latest is not None:
+            self._former = list(self.latest.bundles.values())
+        self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
@@ -268,10 +273,14 @@ class SnapshotBuilder:
             self._load_monitor.record_owner(bundle)
 
 
-def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:
-    """Yield the bundles from the last, removing each from the list."""
+def _taken_out_of(seen: list[BundleView], former: list[BundleView]) -> Iterator[BundleView]:
+    """Yield the bundles from the last, removing each from its list, and all of the former ones."""
     while seen:
         yield seen.pop()
+        if former:
+            former.pop()
+    while former:
+        former.pop()
 
 
 async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:

@@ -6,7 +6,7 @@ objects, Python would search all of it again and again, blocking the event loop 
 for the rest.
 
 A search holds the interpreter, so that no thread pings for the loop meanwhile (docs: busy-loop).
-One that would take too long is not begun.
+One that would take too long is not begun: what a leader of many bundles has is excluded.
 """
 
 import asyncio
@@ -31,6 +31,8 @@ _THRESHOLDS: Final = (5_000, 1_000_000, 1_000_000)
 # Of the session timeout. Two thirds of it may pass without a ping, so an estimate that is four
 # times too low costs no session.
 _LONGEST_RATIO: Final = 1 / 6
+# Longer than that no request should wait, unless memory may be lost.
+_SHORT_S: Final = 0.05
 # A search took 0.2 us for each object on an idle machine, and 1.3 us on a very busy one.
 _LEAST_COST_S: Final = 0.5e-6
 
@@ -54,11 +56,12 @@ async def collect_periodically(session_timeout_s: float, clock: Clock) -> None:
 
 
 class BoundedSearch:
-    """Searches of all generations that hold the interpreter for ``longest_s`` at most.
+    """Searches of all generations, whose length is proportional to the number of objects.
 
-    Their length is proportional to the number of objects. If these are too many, they are excluded
-    from all later searches instead: cycles among them stay in memory until the process ends, all
-    others are still found.
+    What would hold the interpreter for longer than a request may wait is excluded from later
+    searches instead: cycles among it stay in memory, all others are still found. Once memory has
+    grown by half, or has shrunk to a quarter, everything is searched at once, if that takes
+    ``longest_s`` at most.
     """
 
     def __init__(self, longest_s: float, clock: Clock) -> None:
@@ -68,6 +71,8 @@ class BoundedSearch:
         # Python's memory, which takes a hundredth of the time to count that its objects take.
         self._excluded_blocks = sys.getallocatedblocks()
         self._left_blocks = 0
+        # Within these bounds what is excluded stays so.
+        self._least_blocks, self._most_blocks = 0, sys.maxsize
 
     def has_grown(self) -> bool:
         """Whether there is more than twice as much to search as the last search has left."""
@@ -75,25 +80,38 @@ class BoundedSearch:
 
     def run(self) -> None:
         """Search, or exclude what there is."""
+        is_complete = not self._least_blocks <= sys.getallocatedblocks() <= self._most_blocks
+        if is_complete:
+            gc.unfreeze()
+            self._excluded_blocks = 0
+            self._least_blocks, self._most_blocks = 0, sys.maxsize
         count = len(gc.get_objects())
         expected_s = count * self._cost_s
-        if expected_s > self._longest_s:
-            gc.freeze()
-            self._excluded_blocks, self._left_blocks = sys.getallocatedblocks(), 0
-            # Until a search has measured it again: this machine may have been busy.
-            self._cost_s = _LEAST_COST_S
-            log.warning(
-                "%d objects are excluded from searches for garbage: one would stop the process for "
-                "about %.1f s, more than %.1f s may cost its session",
-                count,
-                expected_s,
-                self._longest_s,
-            )
+        if expected_s > (self._longest_s if is_complete else min(_SHORT_S, self._longest_s)):
+            self._exclude(count, expected_s)
             return
         began_s = self._clock.now_s()
         gc.collect()
         self._cost_s = max(_LEAST_COST_S, (self._clock.now_s() - began_s) / count)
         self._left_blocks = max(0, self._blocks())
+
+    def _exclude(self, count: int, expected_s: float) -> None:
+        gc.freeze()
+        blocks = sys.getallocatedblocks()
+        self._excluded_blocks, self._left_blocks = blocks, 0
+        if self._most_blocks == sys.maxsize:
+            self._least_blocks = blocks // 4
+            self._most_blocks = blocks + blocks // 2 + _GROWTH_BLOCKS
+        # Until a search has measured it again: this machine may have been busy.
+        self._cost_s = _LEAST_COST_S
+        log.log(
+            logging.WARNING if expected_s > self._longest_s else logging.DEBUG,
+            "%d objects are excluded from searches for garbage: one would stop the process for "
+            "about %.1f s, more than %.1f s may cost its session",
+            count,
+            expected_s,
+            self._longest_s,
+        )
 
     def _blocks(self) -> int:
         return sys.getallocatedblocks() - self._excluded_blocks

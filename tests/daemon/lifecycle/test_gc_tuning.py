@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -63,16 +64,41 @@ async def test_many_new_objects_are_searched_within_minutes() -> None:
         scope.start(collect_periodically(30.0, LoopClock()), "collect")
         # It has looked once, at few objects.
         await asyncio.sleep(90.0)
-        ring = Ring()
-        few = weakref.ref(ring)
-        # Old enough that only a search of all generations finds it.
-        gc.collect(1)
-        del ring
+        few = old_garbage()
         await asyncio.sleep(90.0)
         assert few() is not None
-        many = [[number] for number in range(600_000)]
+        # Blocks of memory, but few objects to search.
+        many = [float(number) for number in range(1_600_000)]
         await asyncio.sleep(60.0)
         assert few() is None
+    assert many
+
+
+def old_garbage() -> "weakref.ref[Ring]":
+    """Of an age at which only a search of all generations finds it."""
+    ring = Ring()
+    gc.collect(1)
+    return weakref.ref(ring)
+
+
+@pytest.mark.parametrize("blocks", [7_600_000, 900_000], ids=["half more", "a quarter"])
+def test_a_search_that_requests_would_feel_waits_until_memory_has_changed(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze_garbage()
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 4_000_000)
+    search = BoundedSearch(longest_s=30.0, clock=SystemClock())
+    first, many = old_garbage(), [[number] for number in range(150_000)]
+    search.run()
+    assert first() is not None
+    # What comes later is searched; what was excluded is not.
+    later = old_garbage()
+    search.run()
+    assert later() is None
+    assert first() is not None
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
+    search.run()
+    assert first() is None
     assert many
 
 
