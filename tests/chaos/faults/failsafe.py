@@ -111,22 +111,27 @@ async def _stand_still(cluster: Cluster, found: Failsafe, progress: Progress) ->
     async with asyncio.TaskGroup() as group:
         for server in cluster.ensemble.servers:
             group.create_task(server.stop(), name=f"stop server {server.id}")
+    stalled_s = 0.0
     while (passed_s := now_s() - begin_s) < found.seconds:
         progress.show(f"no server for {passed_s:.0f} s")
         await asyncio.sleep(_SAMPLE_S)
-    end_s = now_s()
+        # What a machine that is too busy costs this process, it may cost a broker.
+        stalled_s = max(stalled_s, now_s() - begin_s - passed_s - _SAMPLE_S)
+    end_s, limit_s = now_s(), _GAP_LIMIT_S + stalled_s
     found.acts = sum(len(times) for times in _times(cluster, begin_s, end_s).values())
     found.longest_gap_s = _longest_gap_s(cluster, begin_s, end_s)
-    if found.longest_gap_s > _GAP_LIMIT_S:
+    if found.longest_gap_s > limit_s:
         found.violations.append(f"a topic was not served for {found.longest_gap_s} s")
     progress.show("servers start")
     for server in cluster.ensemble.servers:
         await cluster.start_server(server)
     await cluster.wait_quorum()
     await eventually(lambda: _is_served(cluster), _SERVED_S, "all is served", poll_s=0.2)
+    due_s = now_s() + 2 * SESSION_S
     await asyncio.sleep(2 * SESSION_S)
+    limit_s = max(limit_s, _GAP_LIMIT_S + now_s() - due_s)
     found.gap_when_back_s = _longest_gap_s(cluster, end_s, now_s())
-    if found.gap_when_back_s > _GAP_LIMIT_S:
+    if found.gap_when_back_s > limit_s:
         said = f"a topic was not served for {found.gap_when_back_s} s as the servers came back"
         found.violations.append(said)
     after = [await cluster.session_of(broker) for broker in cluster.brokers]
@@ -138,9 +143,10 @@ async def _cut_one_off(cluster: Cluster, found: Failsafe, progress: Progress) ->
     counts = _bundles_by_broker(cluster)
     alone = max(cluster.brokers, key=lambda broker: counts[broker.id])
     progress.show(f"{alone.id} is cut off")
-    begin_s = now_s()
     for link in cluster.links.of_daemon(alone.number):
         await link.cut()
+    # Until now a heartbeat may have got through.
+    begin_s = now_s()
     hashes = [topic.ring_hash for topic in topics()]
 
     async def is_taken_over() -> bool:
