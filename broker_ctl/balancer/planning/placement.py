@@ -7,7 +7,8 @@ next report of any broker, which floods an idle broker (docs: pulsar-report-rule
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -175,8 +176,8 @@ class Placements:
             self._report_ms(choice.broker_id),
         )
         if self._with_reservations is not None:
-            self._with_reservations = self._with_reservation(
-                self._with_reservations, bundle, choice.broker_id
+            self._with_reservations = self._with(
+                self._with_reservations, {choice.broker_id: [bundle]}
             )
         return choice
 
@@ -215,25 +216,31 @@ class Placements:
                 for bundle, reservation in self._reserved.items()
                 if self._is_valid(bundle, reservation, now_s)
             }
-            view = replace(self._full, bundles={})
+            # By broker: after the loss of a zone there are more reservations than brokers.
+            by_broker: defaultdict[str, list[Bundle]] = defaultdict(list)
             for bundle, reservation in self._reserved.items():
-                view = self._with_reservation(view, bundle, reservation.broker_id)
-            self._with_reservations = view
+                by_broker[reservation.broker_id].append(bundle)
+            self._with_reservations = self._with(replace(self._full, bundles={}), by_broker)
         return self._with_reservations
 
-    def _with_reservation(self, view: ClusterView, bundle: Bundle, broker_id: str) -> ClusterView:
-        """The view with one more bundle at a broker, unless the view has it there already."""
-        broker = view.brokers.get(broker_id)
-        if broker is None or bundle in broker.owned:
-            return view
+    def _with(self, view: ClusterView, bundles: Mapping[str, Sequence[Bundle]]) -> ClusterView:
+        """The view with more bundles at brokers, except those that it has there already."""
+        brokers = dict(view.brokers)
+        for broker_id, reserved in bundles.items():
+            broker = view.brokers.get(broker_id)
+            if broker is None:
+                continue
+            come, expected = [b for b in reserved if b not in broker.owned], broker.expected
+            for bundle in come:
+                expected += self._load_of(bundle)
+            brokers[broker_id] = broker.holding(
+                come=come, expected=expected, topics=view.constraints.topics
+            )
+        return replace(view, brokers=brokers)
+
+    def _load_of(self, bundle: Bundle) -> LoadVector:
         known = self._full.bundles.get(bundle) if self._full is not None else None
+        if known is not None:
+            return known.load_vector
         load = self._load_monitor.load_of(bundle)
-        load_vector = (
-            known.load_vector
-            if known is not None
-            else LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)
-        )
-        busier = broker.holding(
-            come=[bundle], expected=broker.expected + load_vector, topics=view.constraints.topics
-        )
-        return replace(view, brokers={**view.brokers, broker_id: busier})
+        return LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)

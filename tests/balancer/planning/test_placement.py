@@ -15,7 +15,7 @@ from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 
-A, B, C = "a:8080", "b:8080", "c:8080"
+A, B, C, D = "a:8080", "b:8080", "c:8080", "d:8080"
 
 
 @pytest.fixture
@@ -73,6 +73,18 @@ async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
     assert (await term.placements.place(ring.bundles[2])).broker_id == idle
     for bundle, choice in promised.items():
         assert (await term.placements.place(bundle)).broker_id == choice.broker_id
+
+
+async def test_a_new_view_counts_all_promises_of_a_broker(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
+) -> None:
+    for bundle in ring.bundles[:30]:
+        await term.placements.place(bundle)
+    await cluster.add(D)
+    await cluster.synced(term)
+    clock.time_s += 5.0
+    chosen = [(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[30:40]]
+    assert chosen == [D] * 10
 
 
 async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
