@@ -11,7 +11,25 @@ from broker_ctl.testing.memory_store.servers import Client
 from tests.deterministic.judges.observer import Observer
 
 
-class ObservedEnsemble(MemoryEnsemble):
+class _Observed(MemoryEnsemble):
+    """A `MemoryEnsemble` with an observer, in which clients write that are not brokers."""
+
+    def __init__(
+        self,
+        rules: EnsembleRules,
+        rng: random.Random,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
+    ) -> None:
+        super().__init__(rules, rng, loop)
+        self._observer = observer
+
+    def write_as_admin(self, operations: Sequence[Operation]) -> None:
+        """A client that is not a broker writes."""
+        self._commit(operations, 0)
+
+
+class ObservedEnsemble(_Observed):
     """A `MemoryEnsemble` that notifies an observer of each transaction.
 
     A server that grants a shorter timeout counts with it at once. If its answer is lost, the client
@@ -25,8 +43,7 @@ class ObservedEnsemble(MemoryEnsemble):
         loop: asyncio.AbstractEventLoop,
         observer: Observer,
     ) -> None:
-        super().__init__(rules, rng, loop)
-        self._observer = observer
+        super().__init__(rules, rng, loop, observer)
         self._is_ending = False
         self._unheard: set[int] = set()
         self.trace = 0
@@ -45,10 +62,6 @@ class ObservedEnsemble(MemoryEnsemble):
             self._unheard.remove(session_id)
             self._observer.forced.discard(session_id)
 
-    def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """A client that is not a broker writes."""
-        self._commit(operations, 0)
-
     def end(self, session_id: int) -> None:
         self._is_ending = True
         try:
@@ -64,22 +77,8 @@ class ObservedEnsemble(MemoryEnsemble):
         return results
 
 
-class ConfigurationEnsemble(MemoryEnsemble):
+class ConfigurationEnsemble(_Observed):
     """The server of a configuration store of its own, where nobody owns anything."""
-
-    def __init__(
-        self,
-        rules: EnsembleRules,
-        rng: random.Random,
-        loop: asyncio.AbstractEventLoop,
-        observer: Observer,
-    ) -> None:
-        super().__init__(rules, rng, loop)
-        self._observer = observer
-
-    def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """A client that is not a broker writes."""
-        self._commit(operations, 0)
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
         results = super()._commit(operations, session_id)
