@@ -1,6 +1,7 @@
 """A day of a fleet: quiet hours, restarts, deaths, a zone lost, an ensemble restart."""
 
 import asyncio
+import contextlib
 import gc
 import statistics
 import time
@@ -189,16 +190,19 @@ class Day:
     async def _until_served(self, limit_s: float) -> float:
         """Clients of the bundles that are not served ask until they are."""
         fleet, began_s = self._fleet, self._fleet.turns.now_s
-        is_late = False
-        while missing := fleet.unserved():
-            took_s = fleet.turns.now_s - began_s
-            if took_s > limit_s and not is_late:
-                self._complain(f"I6: {len(missing)} bundles are not served after {took_s:.1f} s")
-                is_late = True
-            if took_s > _START_LIMIT_S:
-                break
-            await fleet.look_up_all(missing)
+        async with asyncio.TaskGroup() as judging:
+            judge = judging.create_task(self._judge_served(limit_s), name="judge of I6")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_START_LIMIT_S):
+                    while missing := fleet.unserved():
+                        await fleet.ask_until_served(missing)
+            judge.cancel()
         return round(fleet.turns.now_s - began_s, 1)
+
+    async def _judge_served(self, limit_s: float) -> None:
+        await asyncio.sleep(limit_s)
+        if missing := self._fleet.unserved():
+            self._complain(f"I6: {len(missing)} bundles are not served after {limit_s:g} s")
 
     async def settle(self) -> None:
         """In the end everything is as it must be."""

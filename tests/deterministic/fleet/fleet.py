@@ -181,12 +181,17 @@ class Fleet:
         if reign is not None and reign.broker_id == owner_id != daemon.broker_id:
             self.observer.known.setdefault(daemon.broker_id, {})[bundle] = reign.token
 
-    async def look_up_all(self, topics: Sequence[Placed]) -> None:
-        """Each of them, and then a pause."""
+    async def ask_until_served(self, topics: Sequence[Placed]) -> None:
+        """Each has a client of its own, which asks once a second, whatever others wait for."""
         async with asyncio.TaskGroup() as asking:
             for placed in topics:
-                asking.create_task(self.look_up(placed), name="lookup")
-        await asyncio.sleep(_AGAIN_S)
+                asking.create_task(self._ask_until_served(placed), name="client")
+
+    async def _ask_until_served(self, placed: Placed) -> None:
+        await self.look_up(placed)
+        while not self._is_served(placed):
+            await asyncio.sleep(_AGAIN_S)
+            await self.look_up(placed)
 
     async def look_up_now_and_then(self) -> None:
         """Each daemon is asked for some topic once a minute."""
