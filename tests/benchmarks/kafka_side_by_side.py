@@ -32,6 +32,7 @@ def main() -> None:
     from broker_ctl.codec import encode, encode_pretty
     from tests.benchmarks.kafka.course import run
     from tests.benchmarks.kafka.release import release
+    from tests.benchmarks.kafka.rows import ROWS
     from tests.benchmarks.kafka.sizes import Sizes
     from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.store.course import heap_mb_of
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument("--moved", type=int, default=1_000, help="of the reassignment (1000)")
     parser.add_argument("--large", type=int, default=10_000, help="of the large topic (10000)")
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (3)")
+    parser.add_argument(
+        "--only", action="append", choices=ROWS, help="measure only this row; repeatable"
+    )
     parser.add_argument("--heap", default="1g", help="largest Java heap of a server (1g)")
     arguments = parser.parse_args()
     if arguments.partitions % 50:
@@ -55,7 +59,13 @@ def main() -> None:
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sizes = Sizes(arguments.partitions, arguments.moved, arguments.large, arguments.runs)
+    sizes = Sizes(
+        arguments.partitions,
+        arguments.moved,
+        arguments.large,
+        arguments.runs,
+        arguments.only or ROWS,
+    )
 
     async def measured() -> dict[str, object]:
         return await run(await release(), sizes, heap_mb_of(arguments.heap))

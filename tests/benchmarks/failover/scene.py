@@ -14,7 +14,7 @@ from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths
+from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import BROKERS, Layout, cluster_layout, lay_topics
@@ -85,6 +85,12 @@ class Scene:
             return None
 
         return await eventually(found, 60.0, "a controller", _POLL_S)
+
+    async def leave_controller(self) -> None:
+        """Another broker than the victim is the controller: its death is not that of both."""
+        while await self.controller() is self.victim:
+            await self.store.delete(paths.CONTROLLER_ELECTION.node_path)
+            await self.wait_whole()
 
     async def gauges(self, daemon: DaemonProcess) -> Mapping[str, float]:
         """A daemon's gauges of all partitions: 0 where it is not the controller."""

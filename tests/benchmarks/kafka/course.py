@@ -11,11 +11,11 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.failover.scene import scene
+from tests.benchmarks.kafka import rows
 from tests.benchmarks.kafka.cluster import CHROOT, kafka_brokers, operator
 from tests.benchmarks.kafka.cpu import CpuSamples
 from tests.benchmarks.kafka.ours import Ours
 from tests.benchmarks.kafka.release import Release
-from tests.benchmarks.kafka.rows import CpuWithin, side_by_side
 from tests.benchmarks.kafka.sizes import Sizes
 from tests.benchmarks.kafka.theirs import Theirs
 from tests.benchmarks.lines.progress import report_progress
@@ -66,18 +66,19 @@ async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
         # The first round is not counted: servers, brokers and daemons are cold.
         for number in range(sizes.runs + 1):
             report_progress(f"round {number}")
-            await theirs.run(_of(samples, "kafka"), counts=number > 0)
-            await ours.run(_of(samples, "daemons"), counts=number > 0)
+            counts = number > 0
+            await rows.run("Kafka", theirs, sizes.rows, _of(samples, "kafka"), counts=counts)
+            await rows.run("broker-ctl", ours, sizes.rows, _of(samples, "daemons"), counts=counts)
         return {
             "kafka": release.version,
             "partitions": sizes.partitions,
             "reassigned": sizes.moved,
             "large_topic": sizes.large,
-            **side_by_side(ours.seconds, theirs.seconds),
+            **rows.side_by_side(ours.seconds, theirs.seconds),
         }
 
 
-def _of(samples: CpuSamples, system: str) -> CpuWithin:
+def _of(samples: CpuSamples, system: str) -> rows.CpuWithin:
     """CPU seconds of the brokers of one system, and of the servers that both have."""
 
     def within(began_s: float, ended_s: float) -> Mapping[str, float]:

@@ -32,31 +32,25 @@ class Ours:
     sizes: Sizes
     seconds: rows.Rows = field(default_factory=rows.Rows)
 
-    async def run(self, cpu_within: rows.CpuWithin, *, counts: bool) -> None:
-        """All rows once; ``counts``: the figures are kept."""
-        acts = {
-            rows.LEADER_DIES: self._leader_dies,
-            rows.CONTROLLER_DIES: self._controller_dies,
-            rows.SHUTDOWN: self._shutdown,
-            rows.REASSIGNMENT: self._reassignment,
-            rows.CREATION: self._creation,
-            rows.DELETION: self._deletion,
-        }
-        await rows.run("broker-ctl", acts, self.seconds, cpu_within, counts=counts)
-
-    async def _leader_dies(self) -> rows.Window:
+    async def leader_dies(self) -> rows.Window:
+        """See `rows.System`."""
+        await self.scene.leave_controller()
         await measure_death(self.scene, list(self.ports))
         return self.scene.window_s
 
-    async def _controller_dies(self) -> rows.Window:
+    async def controller_dies(self) -> rows.Window:
+        """See `rows.System`."""
         await measure_takeover(self.scene)
         return self.scene.window_s
 
-    async def _shutdown(self) -> rows.Window:
+    async def shutdown(self) -> rows.Window:
+        """See `rows.System`."""
+        await self.scene.leave_controller()
         await measure_shutdown(self.scene)
         return self.scene.window_s
 
-    async def _reassignment(self) -> rows.Window:
+    async def reassignment(self) -> rows.Window:
+        """See `rows.System`."""
         first, second, last = sorted(self.scene.daemons.by_id)
         rows_of = range(self.sizes.moved)
         await self._create(_MOVED, {str(row): [first, second] for row in rows_of})
@@ -74,13 +68,15 @@ class Ours:
         await self._delete(_MOVED)
         return began_s, ended_s
 
-    async def _creation(self) -> rows.Window:
+    async def creation(self) -> rows.Window:
+        """See `rows.System`."""
         ids = sorted(self.scene.daemons.by_id)
         turns = [ids[turn:] + ids[:turn] for turn in range(len(ids))]
         replicas = {str(row): turns[row % len(turns)] for row in range(self.sizes.large)}
         return await self._create(_LARGE, replicas)
 
-    async def _deletion(self) -> rows.Window:
+    async def deletion(self) -> rows.Window:
+        """See `rows.System`."""
         return await self._delete(_LARGE)
 
     async def _create(self, topic: str, replicas: dict[str, Any]) -> rows.Window:

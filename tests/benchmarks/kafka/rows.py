@@ -2,8 +2,8 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
 
 from tests.benchmarks.lines.progress import report_progress
 
@@ -18,7 +18,6 @@ ROWS: Final = (LEADER_DIES, CONTROLLER_DIES, SHUTDOWN, REASSIGNMENT, CREATION, D
 
 # Begin and end of a row, by the wall clock.
 Window = tuple[float, float]
-Acts = Mapping[str, Callable[[], Awaitable[Window]]]
 # CPU seconds of each part of a system within a window.
 CpuWithin = Callable[[float, float], Mapping[str, float]]
 
@@ -46,13 +45,58 @@ class Rows:
         return {part: round(statistics.median(run[part] for run in runs), 2) for part in parts}
 
 
-async def run(system: str, acts: Acts, found: Rows, cpu_within: CpuWithin, *, counts: bool) -> None:
-    """Each act once, which answers when it began and ended; ``counts``: the figures are kept."""
+class System(Protocol):
+    """One of the two, whose acts answer when they began and ended."""
+
+    @property
+    def seconds(self) -> Rows:
+        """What was measured."""
+        ...
+
+    async def leader_dies(self) -> Window:
+        """The broker that leads everything dies, while another one is the controller."""
+        ...
+
+    async def controller_dies(self) -> Window:
+        """The controller's node is deleted."""
+        ...
+
+    async def shutdown(self) -> Window:
+        """The broker that leads everything asks to be let go."""
+        ...
+
+    async def reassignment(self) -> Window:
+        """A topic moves from one broker to another."""
+        ...
+
+    async def creation(self) -> Window:
+        """The large topic is made."""
+        ...
+
+    async def deletion(self) -> Window:
+        """It is deleted."""
+        ...
+
+
+async def run(
+    name: str, system: System, only: Collection[str], cpu_within: CpuWithin, *, counts: bool
+) -> None:
+    """Each of the rows ``only`` once; ``counts``: the figures are kept."""
+    acts = {
+        LEADER_DIES: system.leader_dies,
+        CONTROLLER_DIES: system.controller_dies,
+        SHUTDOWN: system.shutdown,
+        REASSIGNMENT: system.reassignment,
+        CREATION: system.creation,
+        DELETION: system.deletion,
+    }
     for row in ROWS:
+        if row not in only:
+            continue
         began_s, ended_s = await acts[row]()
-        report_progress(f"  {system}, {row}: {ended_s - began_s:.3f} s")
+        report_progress(f"  {name}, {row}: {ended_s - began_s:.3f} s")
         if counts:
-            found.add(row, ended_s - began_s, cpu_within(began_s, ended_s))
+            system.seconds.add(row, ended_s - began_s, cpu_within(began_s, ended_s))
 
 
 def side_by_side(ours: Rows, kafka: Rows) -> Mapping[str, Any]:

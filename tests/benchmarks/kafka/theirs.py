@@ -55,19 +55,8 @@ class Theirs:
         await self.operator.ask("create", "moved", 1, self.sizes.moved, f"{first},{second}")
         await self._restore()
 
-    async def run(self, cpu_within: rows.CpuWithin, *, counts: bool) -> None:
-        """All rows once; ``counts``: the figures are kept."""
-        acts = {
-            rows.LEADER_DIES: self._leader_dies,
-            rows.CONTROLLER_DIES: self._controller_dies,
-            rows.SHUTDOWN: self._shutdown,
-            rows.REASSIGNMENT: self._reassignment,
-            rows.CREATION: self._creation,
-            rows.DELETION: self._deletion,
-        }
-        await rows.run("Kafka", acts, self.seconds, cpu_within, counts=counts)
-
-    async def _leader_dies(self) -> rows.Window:
+    async def leader_dies(self) -> rows.Window:
+        """See `rows.System`."""
         await self._leave_controller(self.victim.number)
         self._gone_s, began_s = 0.0, now_s()
         await self.victim.kill()
@@ -76,13 +65,15 @@ class Theirs:
         await self._bring_back()
         return gone_s, ended_s
 
-    async def _controller_dies(self) -> rows.Window:
+    async def controller_dies(self) -> rows.Window:
+        """See `rows.System`."""
         began_s = now_s()
         await self.store.delete(_CONTROLLER)
         updates = 3 * self.sizes.partitions + 2 * self.sizes.moved
         return began_s, await self._finished(began_s, updates)
 
-    async def _shutdown(self) -> rows.Window:
+    async def shutdown(self) -> rows.Window:
+        """See `rows.System`."""
         await self._leave_controller(self.victim.number)
         began_s = now_s()
         async with asyncio.TaskGroup() as group:
@@ -98,7 +89,8 @@ class Theirs:
         await self._restore()
         report_progress("  it leads all again")
 
-    async def _reassignment(self) -> rows.Window:
+    async def reassignment(self) -> rows.Window:
+        """See `rows.System`."""
         first, second, last = self.brokers
         began_s, ended_s = await self.operator.ask(
             "reassign", _MOVED, self.sizes.moved, f"{first},{last}"
@@ -106,14 +98,16 @@ class Theirs:
         await self.operator.ask("reassign", _MOVED, self.sizes.moved, f"{first},{second}")
         return began_s, ended_s
 
-    async def _creation(self) -> rows.Window:
+    async def creation(self) -> rows.Window:
+        """See `rows.System`."""
         began_s = now_s()
         ids = sorted(self.brokers)
         replicas = [",".join(map(str, ids[turn:] + ids[:turn])) for turn in range(len(ids))]
         await self.operator.ask("create", "large", 1, self.sizes.large, *replicas)
         return began_s, await self._finished(began_s, 3 * self.sizes.large)
 
-    async def _deletion(self) -> rows.Window:
+    async def deletion(self) -> rows.Window:
+        """See `rows.System`."""
         began_s, _ = await self.operator.ask("delete", _LARGE)
 
         async def is_gone() -> bool:
