@@ -127,7 +127,8 @@ def encode_instructions(
         if added:
             adding.append(codec.wrap_encoded(added))
         size += more
-    if entries:
+    # Addresses are sent also without a follower: an endpoint may be new.
+    if entries or (head and not states):
         yield {**head, "topics": topics, "partitions": entries, **adding_field(adding)}
 
 

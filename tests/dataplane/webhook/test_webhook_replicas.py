@@ -148,6 +148,13 @@ def test_a_lag_time_goes_over_the_wire_in_milliseconds() -> None:
     assert replica_wire.lag_time_s({}) is None
 
 
+def test_new_addresses_are_sent_without_a_follower_and_nothing_is_without_either() -> None:
+    (body,) = replica_wire.encode_instructions([], {1: "h1:6650"})
+    assert replica_wire.decode_instruction(body) == []
+    assert replica_wire.brokers(body) == {1: "h1:6650"}
+    assert list(replica_wire.encode_instructions([])) == []
+
+
 async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane) -> None:
     new = [instruction(state(1, 2, ALL), one) for one in MANY]
     brokers = {number: f"broker-{number}.example.net:6650" for number in range(100)}
