@@ -321,6 +321,30 @@ async def test_a_new_controller_instructs_every_broker_and_elects_where_a_leader
 
 
 @in_virtual_time
+async def test_a_new_controller_repeats_to_no_broker_what_it_has() -> None:
+    async with partition_cluster(1, 2, 3) as cluster:
+        first = await cluster.lead()
+        await cluster.create_topic("t", (1, 2), (3, 1))
+        for broker, of, leader in ((1, P0, 1), (2, P0, 1), (1, P1, 3), (3, P1, 3)):
+            await hears(cluster, broker, of, leader)
+        first.task.cancel()
+        await eventually(first.task.done)
+        # A leader changes the ISR by itself, and knows it.
+        await cluster.write_isr(P0, 1)
+        del cluster.receivers[3].replicas[P1]
+        for receiver in cluster.receivers.values():
+            receiver.instructions.clear()
+        await cluster.lead()
+        await hears(cluster, 3, P1, 3)
+        for broker in (1, 2):
+            receiver = cluster.receivers[broker]
+            await eventually(lambda: receiver.instructions)  # noqa: B023
+            assert [named(each) for each in receiver.instructions] == [set()]
+            assert receiver.instructions[0].spans
+            assert set(receiver.brokers) == {1, 2, 3}
+
+
+@in_virtual_time
 async def test_one_bad_node_stops_nobody_else_and_makes_no_replica_a_stray() -> None:
     async with partition_cluster(1, 2) as cluster:
         first = await cluster.lead()

@@ -4,7 +4,7 @@ An instruction has its own size limit, above that of operators' requests and ind
 setting. The response to a stale one has the newest controller epoch that this broker knows.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -33,7 +33,10 @@ class InstructionRoutes:
         return [web.post(_PATH, self.handle)]
 
     async def handle(self, request: web.Request) -> web.Response:
-        """200: acknowledged, with the errors of single partitions; 409: stale; 503: retry."""
+        """200: acknowledged, with the errors of single partitions; 409: stale; 503: retry.
+
+        The acknowledgement of an instruction with digests has the spans that differ.
+        """
         replicas = self._dependencies.replicas
         if replicas is None:
             reason = "no replicas here: brokerId is not set at this broker"
@@ -53,7 +56,10 @@ class InstructionRoutes:
             raise
         results.add(_DONE)
         errors = [[*partition, reason] for partition, reason in result.errors]
-        return responses.json({"broker_epoch": result.broker_epoch, "errors": errors})
+        answer: dict[str, Any] = {"broker_epoch": result.broker_epoch, "errors": errors}
+        if instruction.spans:
+            answer["differing"] = result.differing
+        return responses.json(answer)
 
 
 async def _body(request: web.Request) -> bytes:

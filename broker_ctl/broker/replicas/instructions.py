@@ -5,15 +5,16 @@ checks come in this order: controller epoch, which the store must have confirmed
 for each partition the topic id, the leader epoch, and whether this broker has a replica. Strays are
 removed first; then come leaders, followers, and replicas that stop. Each call to the data plane
 first ends all fetching for its partitions, so that no replica leads a partition that it still
-fetches.
+fetches. An instruction with digests passes the same checks, and changes no replica.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
+from broker_ctl.broker.replicas.known_replicas import KnownReplica, KnownReplicas
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.core.partitions.instructions import (
@@ -35,18 +36,16 @@ _MAX_LOGGED: Final = 5
 
 
 class Handled(NamedTuple):
-    """The answer to an instruction: the broker epoch, and the replicas that failed."""
+    """The answer to an instruction.
+
+    Attributes:
+        errors: the replicas that failed.
+        differing: indexes of the spans whose digests are not those of the replicas here.
+    """
 
     broker_epoch: int
-    errors: tuple[ReplicaError, ...]
-
-
-class _Replica(NamedTuple):
-    """What this broker knows of one of its replicas."""
-
-    topic_id: str
-    leader_epoch: int
-    is_leader: bool
+    errors: tuple[ReplicaError, ...] = ()
+    differing: tuple[int, ...] = ()
 
 
 class ReplicaInstructions:
@@ -76,7 +75,7 @@ class ReplicaInstructions:
         self._controller_epoch = controller_epoch
         self._strays = strays
         self._failed = failed
-        self._replicas: dict[TopicPartition, _Replica] = {}
+        self._replicas = KnownReplicas()
         self._brokers: dict[int, str] = {}
         self._lock = asyncio.Lock()
         self.is_over = False
@@ -89,7 +88,7 @@ class ReplicaInstructions:
 
     def count_led(self) -> int:
         """Count the partitions that this broker leads; iterates over all replicas."""
-        return sum(replica.is_leader for replica in self._replicas.values())
+        return sum(1 for _ in self._replicas.led())
 
     async def begin(self) -> None:
         """List the held replicas and stop all of them: none leads until an instruction says so.
@@ -104,10 +103,7 @@ class ReplicaInstructions:
             held = await self._plane.replicas()
             self._failed.reset(held)
             self._brokers = {}
-            self._replicas = {
-                one.partition: _Replica(one.topic_id, one.leader_epoch, is_leader=False)
-                for one in held
-            }
+            self._replicas = KnownReplicas(held)
             find_outdated = await self._strays.find_outdated(held)
             await self._end(find_outdated, is_deleted=True)
             gone = {one.partition for one in find_outdated}
@@ -125,8 +121,7 @@ class ReplicaInstructions:
         async with self._lock:
             led = [
                 HeldReplica(partition, replica.topic_id, replica.leader_epoch)
-                for partition, replica in self._replicas.items()
-                if replica.is_leader
+                for partition, replica in self._replicas.led()
             ]
             await self._end(led, is_deleted=False)
             return not self.count_led()
@@ -152,20 +147,48 @@ class ReplicaInstructions:
     async def _execute(self, instruction: Instruction) -> Handled:
         async with self._lock:
             broker_epoch = self._check(instruction)
+            if instruction.spans:
+                return Handled(broker_epoch, differing=await self._compare(instruction))
             await self._remove_strays(instruction)
             errors: list[ReplicaError] = []
             leaders, followers = self._classify(instruction.partitions, errors)
             if leaders:
                 errors += await self._plane.become_leader(leaders)
-            # Also without a follower that changes its leader: the endpoint to fetch from may be new
-            # (KAFKA-13225).
-            if followers or instruction.brokers != self._brokers:
-                errors += await self._plane.become_follower(followers, instruction.brokers)
-                self._brokers = dict(instruction.brokers)
+            errors += await self._follow(followers, instruction.brokers)
+            self._confirm([*leaders, *followers], errors)
             errors += await self._stop(instruction.stops)
             self._failed.record_results(_partitions_of(instruction), errors)
         _log_errors(errors)
         return Handled(broker_epoch, tuple(errors))
+
+    async def _compare(self, instruction: Instruction) -> tuple[int, ...]:
+        """Indexes of the spans in which this broker has anything else than the controller."""
+        await self._follow([], instruction.brokers)
+        # What could not be served is instructed again: its disk may be back.
+        self._replicas.doubt(self._failed.reasons)
+        differing: list[int] = []
+        for index, span in enumerate(instruction.spans):
+            if not self._replicas.is_as(span):
+                differing.append(index)
+            await asyncio.sleep(0)
+        return tuple(differing)
+
+    async def _follow(
+        self, followers: Sequence[ReplicaState], brokers: Mapping[int, str]
+    ) -> Sequence[ReplicaError]:
+        # Also without a follower that changes its leader: the endpoint to fetch from may be new
+        # (KAFKA-13225).
+        if not followers and brokers == self._brokers:
+            return ()
+        errors = await self._plane.become_follower(followers, brokers)
+        self._brokers = dict(brokers)
+        return errors
+
+    def _confirm(self, instructed: Sequence[ReplicaState], errors: Sequence[ReplicaError]) -> None:
+        failed = {partition for partition, _ in errors}
+        if failed:
+            instructed = [each for each in instructed if each.partition not in failed]
+        self._replicas.confirm(instructed)
 
     def _check(self, instruction: Instruction) -> int:
         self._controller_epoch.require_newest(instruction.controller_epoch, "controller epoch")
@@ -188,11 +211,11 @@ class ReplicaInstructions:
         if not instruction.is_full:
             return
         named = {replica.partition: replica.topic_id for replica in instruction.partitions}
-        known = self._replicas
         unnamed = [
-            HeldReplica(partition, known[partition].topic_id, known[partition].leader_epoch)
-            for partition in instruction.covered_partitions(sorted(known))
-            if named.get(partition) != known[partition].topic_id
+            HeldReplica(partition, known.topic_id, known.leader_epoch)
+            for partition in self._replicas.within(instruction.after, instruction.until)
+            if (known := self._replicas.get(partition)) is not None
+            and named.get(partition) != known.topic_id
         ]
         if unnamed:
             await self._end(await self._strays.find_unassigned(unnamed), is_deleted=True)
@@ -205,12 +228,13 @@ class ReplicaInstructions:
             return
         if is_deleted:
             log.info("%d replicas are no longer assigned to this broker: removing them", len(stops))
+        self._replicas.doubt(stop.partition for stop in stops)
         refused = list(await self._plane.stop_replicas(stops))
         _log_errors(refused)
         kept = {partition for partition, _ in refused}
         for stop in stops:
             if stop.partition not in kept:
-                self._ended(stop)
+                self._replicas.on_stopped(stop)
 
     def _classify(
         self, instructed: Sequence[ReplicaState], errors: list[ReplicaError]
@@ -230,7 +254,7 @@ class ReplicaInstructions:
                 errors.append(ReplicaError(partition, NO_REPLICA))
             else:
                 is_leader = state.leader == broker_id
-                known[partition] = _Replica(topic_id, state.leader_epoch, is_leader)
+                known.put(partition, KnownReplica(topic_id, state.leader_epoch, is_leader))
                 (leaders if is_leader else followers).append(replica)
         return leaders, followers
 
@@ -252,11 +276,12 @@ class ReplicaInstructions:
         allowed += [stop for stop in stale if stop.partition in ending]
         if not allowed:
             return errors
+        self._replicas.doubt(stop.partition for stop in allowed)
         refused = list(await self._plane.stop_replicas(allowed))
         kept = {partition for partition, _ in refused}
         for stop in allowed:
             if stop.partition not in kept:
-                self._ended(stop)
+                self._replicas.on_stopped(stop)
         return errors + refused
 
     async def _ending(self, stale: Iterable[ReplicaStop]) -> set[TopicPartition]:
@@ -271,12 +296,6 @@ class ReplicaInstructions:
             if stop.is_deleted
         ]
         return await self._strays.find_deletable(deleted) if deleted else set()
-
-    def _ended(self, stop: ReplicaStop) -> None:
-        known = self._replicas.pop(stop.partition, None)
-        if known is not None and not stop.is_deleted:
-            epoch = max(known.leader_epoch, stop.leader_epoch)
-            self._replicas[stop.partition] = _Replica(known.topic_id, epoch, is_leader=False)
 
 
 def _log_errors(errors: Sequence[ReplicaError]) -> None:

@@ -4,11 +4,7 @@ Most of the time of a failover is spent here: plain loops over tuples, and each 
 once for all its replicas (docs: kafka-procedures).
 """
 
-from broker_ctl.controller.transport.messages import (
-    PartitionUpdate,
-    RequestsByBroker,
-    encode_update,
-)
+from broker_ctl.controller.transport.messages import RequestsByBroker, encode_update
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
@@ -79,7 +75,7 @@ def add_update(
 ) -> None:
     """Add a partition's update to the requests of its live replicas."""
     named = announced_replicas(context, assignment, state)
-    request = partition_update(context, partition, state, named)
+    request = encode_update(replica_state(context, partition, state, named))
     brokers = context.brokers
     for replica in named:
         if replica in brokers:
@@ -104,11 +100,11 @@ def announced_replicas(
     return tuple([each for each in replicas if each not in leaving or each in state.isr])
 
 
-def partition_update(
+def replica_state(
     context: Context, partition: TopicPartition, state: LeaderAndIsr, named: tuple[int, ...]
-) -> PartitionUpdate:
-    """Encode the update of a partition."""
+) -> ReplicaState:
+    """What the replicas of a partition are sent."""
     topic = partition[0]
     topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr
     adding = context.assignments[partition].adding if partition in context.reassigning else ()
-    return encode_update(ReplicaState(partition, topic_id, state, named, min_isr, adding))
+    return ReplicaState(partition, topic_id, state, named, min_isr, adding)

@@ -20,7 +20,7 @@ from broker_ctl.controller.state.state_batch import (
     StateBatch,
     add_update,
     announced_replicas,
-    partition_update,
+    replica_state,
 )
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.kafka_states import KafkaStates
@@ -33,6 +33,7 @@ from broker_ctl.controller.transport.messages import (
     SharedUpdates,
     Transport,
     empty_requests,
+    encode_comparable,
 )
 from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
@@ -279,7 +280,8 @@ class StateChanger:
                 if broker_id not in named:
                     continue  # it was stopped
                 if partition not in updates:
-                    updates[partition] = partition_update(context, partition, state, named)
+                    replica = replica_state(context, partition, state, named)
+                    updates[partition] = encode_comparable(replica)
                 replicas.append(partition)
             await asyncio.sleep(0)
         return SharedUpdates(replicas, updates)

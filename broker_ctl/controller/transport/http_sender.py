@@ -3,22 +3,26 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
     BrokerRequests,
+    FullPart,
     FullRequests,
     InstructionEncoder,
     ResponseListener,
     StopResponse,
 )
 from broker_ctl.controller.transport.send_queue import RequestBatch, SendQueue
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import MAX_SPANS
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpReply
@@ -27,6 +31,8 @@ from broker_ctl.peer_http import PeerHttp, Source, urls_at
 from broker_ctl.retry import Backoff, is_any, retry
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 INSTRUCTIONS_PATH: Final = "/control/v1/instructions"
 _BACKOFF: Final = Backoff(first_s=0.1, factor=2.0, max_s=0.2)
@@ -37,6 +43,7 @@ _AFTER_BUG_S: Final = 0.1
 MANY_REQUESTS: Final = 50
 GATHER_S: Final = 0.05
 _OK: Final = 200
+_BAD_REQUEST: Final = 400
 _CONFLICT: Final = 409
 HTTP: Final = "http"
 
@@ -136,26 +143,55 @@ class HttpSender:
 
     async def _send(self, batch: RequestBatch) -> None:
         encoder = self._dependencies.encoder
-        encode = encoder.encode_full if batch.is_full else encoder.encode
+        if batch.is_full:
+            sent = 0
+            for parts in batched(encoder.split_full(batch.requests), MAX_SPANS):
+                sent += await self._send_differing(parts)
+            broker_id, replicas = self._broker.broker_id, len(batch.requests)
+            log.info(
+                "broker %d was sent the states of %d of %d replicas", broker_id, sent, replicas
+            )
+            return
         self._stops = {stop.partition: stop for stop in batch.stops()}
-        for requests, body in encode(self._broker, batch.requests):
-            await self._deliver(requests, body)
+        for requests, body in encoder.encode(self._broker, batch.requests):
+            await self._send_requests(requests, body)
         self._stops = {}
 
-    async def _deliver(self, requests: BrokerRequests, body: bytes) -> None:
-        """Retry until acknowledged or refused; applying an instruction twice is harmless."""
+    async def _send_differing(self, parts: Sequence[FullPart]) -> int:
+        """Send the parts of a full instruction that the broker does not have, by their digests.
+
+        Returns the number of replicas in them.
+        """
+        encoder = self._dependencies.encoder
+        body = encoder.encode_digests(self._broker, parts)
+        differing = await self._deliver(body, lambda reply: _differing(reply, parts)) or ()
+        for part in differing:
+            await self._send_requests(part.requests, encoder.encode_part(self._broker, part))
+        return sum(len(part.requests) for part in differing)
+
+    async def _send_requests(self, requests: BrokerRequests, body: bytes) -> None:
+        errors = await self._deliver(body, _errors)
+        if errors is not None:
+            self._on_acknowledged(requests, errors)
+
+    async def _deliver(self, body: bytes, read: Callable[[HttpReply], T]) -> T | None:
+        """Retry until acknowledged or refused; applying an instruction twice is harmless.
+
+        Returns what ``read`` makes of the answer, or None if the broker refused. ``read`` raises
+        `HttpError` for an answer that acknowledges nothing.
+        """
         dependencies, began_s = self._dependencies, self._dependencies.clock.now_s()
 
-        async def attempt() -> Errors | None:
+        async def attempt() -> T | None:
             try:
-                return await self._attempt(body)
+                return await self._attempt(body, read)
             except HttpError:
                 self._count("failed")
                 if dependencies.clock.now_s() - began_s >= dependencies.acknowledge_s():
                     self._report_unresponsive()
                 raise
 
-        errors = await retry(
+        answer = await retry(
             attempt,
             f"broker {self._broker.broker_id} did not acknowledge an instruction",
             rng=dependencies.rng,
@@ -163,16 +199,16 @@ class HttpSender:
             backoff=_BACKOFF,
             level=logging.DEBUG,
         )
-        if errors is None:
+        if answer is None:
             self._count("refused")
-            return
+            return None
         self._count("acknowledged")
         took_s = dependencies.clock.now_s() - began_s
         dependencies.instruments.acknowledge_s.observe(took_s, HTTP)
         if self._is_unresponsive:
             self._is_unresponsive = False
             dependencies.listener.responsive(self._broker.broker_id)
-        self._on_acknowledged(requests, errors)
+        return answer
 
     def _count(self, result: str) -> None:
         self._dependencies.instruments.instructions.add(HTTP, result)
@@ -182,18 +218,16 @@ class HttpSender:
             self._is_unresponsive = True
             self._dependencies.listener.unresponsive(self._broker.broker_id)
 
-    async def _attempt(self, body: bytes) -> Errors | None:
+    async def _attempt(self, body: bytes, read: Callable[[HttpReply], T]) -> T | None:
         """Send once; returns None if the broker refused.
 
         Raises:
-            HttpError: there was no answer, or another one than these.
+            HttpError: there was no answer, or one that acknowledges nothing.
         """
         timeout_s = self._dependencies.acknowledge_s()
         reply = await self._dependencies.call(self._broker, body, timeout_s)
-        if reply.status == _OK:
-            return _errors(reply)
         if reply.status != _CONFLICT:
-            raise HttpError(f"it answered with {reply.status}")
+            return read(reply)
         # The broker registered again or another controller was elected: the watches will show it.
         log.info("broker %d refused an instruction: %s", self._broker.broker_id, reply.body[:500])
         return None
@@ -216,10 +250,26 @@ def _errors(reply: HttpReply) -> Errors:
     """Why replicas do not have the requested state.
 
     Raises:
-        HttpError: the answer is malformed.
+        HttpError: the answer is another one, or malformed.
     """
-    try:
-        rows: Any = reply.json()["errors"]
+    with _reading(reply) as answer:
+        rows = answer["errors"]
         return {TopicPartition(str(topic), int(number)): str(why) for topic, number, why in rows}
-    except (KeyError, TypeError, ValueError) as error:
+
+
+def _differing(reply: HttpReply, parts: Sequence[FullPart]) -> list[FullPart]:
+    """The parts of a full instruction that the broker does not have; raises as `_errors`."""
+    if reply.status == _BAD_REQUEST:
+        return list(parts)  # its release does not know digests
+    with _reading(reply) as answer:
+        return [parts[index] for index in answer.get("differing", range(len(parts)))]
+
+
+@contextmanager
+def _reading(reply: HttpReply) -> Iterator[dict[str, Any]]:
+    if reply.status != _OK:
+        raise HttpError(f"it answered with {reply.status}")
+    try:
+        yield reply.json()
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise HttpError(f"malformed answer: {error!r}") from error

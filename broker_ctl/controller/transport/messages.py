@@ -1,7 +1,7 @@
 """Requests to brokers about replicas, and the interface of the transports that send them."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from broker_ctl.codec import encode, encode_to_keep, wrap_encoded
 from broker_ctl.core.partitions.context import Context
@@ -11,10 +11,12 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaStop,
     adding_field,
     adding_row,
+    compared_row,
     entry_row,
     stop_row,
 )
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import Span, digest_of, spans_field
 from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
 from broker_ctl.store.interface import Operation
 
@@ -25,11 +27,13 @@ class PartitionUpdate(NamedTuple):
     Attributes:
         topic_id: of the topic at encoding time; the name may belong to another topic when sent.
         adding: replicas that a reassignment adds.
+        compared: what a broker's state is compared with; empty: it is sent in any case.
     """
 
     topic_id: str
     row: bytes
     adding: tuple[int, ...] = ()
+    compared: bytes = b""
 
 
 # A new state of a partition, or the order to stop a replica.
@@ -85,6 +89,11 @@ _ID_BYTES: Final = 11
 def encode_update(replica: ReplicaState) -> PartitionUpdate:
     """Encode the state of a partition for its replicas."""
     return PartitionUpdate(replica.topic_id, encode_to_keep(entry_row(replica)), replica.adding)
+
+
+def encode_comparable(replica: ReplicaState) -> PartitionUpdate:
+    """The same for a full instruction, of which only what differs is sent."""
+    return encode_update(replica)._replace(compared=encode_to_keep(compared_row(replica)))
 
 
 # Reason of a failed stop whose broker died or restarted before it answered.
@@ -155,6 +164,19 @@ class Transport(Protocol):
         ...
 
 
+class FullPart(NamedTuple):
+    """What one of the instructions that together are a full one says.
+
+    Attributes:
+        requests: an update of each replica in the span.
+        after, until: the span, see `Instruction`.
+    """
+
+    requests: BrokerRequests
+    after: TopicPartition | None
+    until: TopicPartition | None
+
+
 class InstructionEncoder:
     """Encodes requests as instructions.
 
@@ -171,20 +193,40 @@ class InstructionEncoder:
     ) -> Iterator[tuple[BrokerRequests, bytes]]:
         """Split the requests into instructions, each with the requests that it carries."""
         for chunk in self._split(requests, requests):
-            yield chunk, self._body(broker, chunk)
+            yield chunk, self._body(self._head(broker), chunk)
 
     def encode_full(
         self, broker: LiveBroker, requests: Requests
     ) -> Iterator[tuple[BrokerRequests, bytes]]:
         """The same for all replicas of a broker: together the instructions span every name."""
+        for part in self.split_full(requests):
+            yield part.requests, self.encode_part(broker, part)
+
+    def split_full(self, requests: Requests) -> Iterator[FullPart]:
+        """The parts of a full instruction, built lazily."""
         after: TopicPartition | None = None
         chunks = self._split(sorted(requests), requests)
         chunk = next(chunks)
         for following in chunks:
             until = next(reversed(chunk))
-            yield chunk, self._body(broker, chunk, is_full=True, after=after, until=until)
+            yield FullPart(chunk, after, until)
             after, chunk = until, following
-        yield chunk, self._body(broker, chunk, is_full=True, after=after)
+        yield FullPart(chunk, after, None)
+
+    def encode_part(self, broker: LiveBroker, part: FullPart) -> bytes:
+        """A part of a full instruction."""
+        head = self._head(broker, is_full=True, after=part.after, until=part.until)
+        return self._body(head, part.requests)
+
+    def encode_digests(self, broker: LiveBroker, parts: Iterable[FullPart]) -> bytes:
+        """One instruction with the digests of these parts."""
+        head = self._head(broker, is_full=True)
+        return encode({**head, **spans_field([self._span(part) for part in parts])})
+
+    def _span(self, part: FullPart) -> Span:
+        rows = [update.compared for _, update in self._current_updates(part.requests)]
+        # Where one cannot be compared, no broker has that digest.
+        return Span(part.after, part.until, digest_of(rows) if all(rows) else "")
 
     def _split(
         self, order: Iterable[TopicPartition], requests: Requests
@@ -207,17 +249,16 @@ class InstructionEncoder:
             topic = partition[0]
         yield chunk
 
-    def _body(
+    def _head(
         self,
         broker: LiveBroker,
-        requests: BrokerRequests,
         *,
         is_full: bool = False,
         after: TopicPartition | None = None,
         until: TopicPartition | None = None,
-    ) -> bytes:
+    ) -> dict[str, Any]:
         context = self._context
-        head = Instruction(
+        return Instruction(
             self._broker_id,
             context.epoch,
             broker.broker_id,
@@ -227,19 +268,30 @@ class InstructionEncoder:
             after=after,
             until=until,
         ).head_row()
-        # An update of a topic deleted meanwhile is left out, its stops are sent: it must not be
-        # taken for an update of a new topic with the same name (C1).
-        known = context.topics
-        topics = {
+
+    def _current_updates(
+        self, requests: BrokerRequests
+    ) -> list[tuple[TopicPartition, PartitionUpdate]]:
+        """The updates among the requests, without those of topics deleted meanwhile.
+
+        Such an update must not be taken for one of a new topic with the same name (C1); the stops
+        of such a topic are sent.
+        """
+        known = self._context.topics
+        ids = {
             name: topic.topic_id
             for name in dict.fromkeys([partition[0] for partition in requests])
             if (topic := known.get(name)) is not None
         }
-        sent = [
+        return [
             (partition, request)
             for partition, request in requests.items()
-            if isinstance(request, PartitionUpdate) and topics.get(partition[0]) == request.topic_id
+            if isinstance(request, PartitionUpdate) and ids.get(partition[0]) == request.topic_id
         ]
+
+    def _body(self, head: Mapping[str, Any], requests: BrokerRequests) -> bytes:
+        sent = self._current_updates(requests)
+        topics = {partition[0]: update.topic_id for partition, update in sent}
         adding = [adding_row(partition, of.adding) for partition, of in sent if of.adding]
         stops = [
             stop_row(request) for request in requests.values() if isinstance(request, ReplicaStop)

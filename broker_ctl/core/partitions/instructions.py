@@ -20,14 +20,28 @@ Null means the beginning or the end. If the replicas do not fit into one instruc
 several, each valid by itself. The entry of a partition is the same for all recipients, and is
 encoded once. ``adding`` names the replicas that a reassignment adds, for the throttle of those that
 are not in sync yet; absent: none. A broker can do without it.
+
+An instruction with digests has, instead of topics, partitions and stops::
+
+     "spans": [[AFTER, UNTIL, DIGEST], ...]
+
+The broker changes nothing but the addresses, and answers in which spans it has other replicas, or
+other states, than those of the digest (`replica_spans`); these spans are then sent in full. A
+broker of a release that does not know digests refuses it, because its other parts are missing.
 """
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import (
+    Span,
+    end_of,
+    spans_field,
+    spans_of,
+    within,
+)
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.errors import CorruptRecord, NewerVersion
 
@@ -91,6 +105,7 @@ class Instruction:
     Attributes:
         brokers: ``host:port`` of the live broker processes by id, for followers.
         after, until: span of a full instruction; None: from the first, to the last.
+        spans: of an instruction with digests; the sequences are empty then.
     """
 
     controller: int
@@ -103,14 +118,11 @@ class Instruction:
     stops: Sequence[ReplicaStop] = ()
     after: TopicPartition | None = None
     until: TopicPartition | None = None
+    spans: Sequence[Span] = ()
 
     def covered_partitions(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
         """The part of ascending partitions in which unnamed replicas are strays."""
-        if not self.is_full:
-            return ()
-        begin = 0 if self.after is None else bisect_right(ordered, self.after)
-        end = len(ordered) if self.until is None else bisect_right(ordered, self.until)
-        return ordered[begin:end]
+        return within(ordered, self.after, self.until) if self.is_full else ()
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> "Instruction":
@@ -122,18 +134,23 @@ class Instruction:
         try:
             if row["version"] > FORMAT_VERSION:
                 raise NewerVersion(f"an instruction in format {row['version']}")
-            topics, adding = row["topics"], adding_of(row)
-            return cls(
+            head = cls(
                 int(row["controller"]),
                 int(row["controller_epoch"]),
                 int(row["broker"]),
                 int(row["broker_epoch"]),
                 bool(row["full"]),
                 {int(broker): str(address) for broker, address in row["brokers"].items()},
-                [entry_of(entry, topics, adding) for entry in row["partitions"]],
-                [stop_of(entry) for entry in row["stops"]],
-                _end(row.get("after")),
-                _end(row.get("until")),
+                after=end_of(row.get("after")),
+                until=end_of(row.get("until")),
+            )
+            if "spans" in row:
+                return replace(head, spans=spans_of(row["spans"]))
+            topics, adding = row["topics"], adding_of(row)
+            return replace(
+                head,
+                partitions=[entry_of(entry, topics, adding) for entry in row["partitions"]],
+                stops=[stop_of(entry) for entry in row["stops"]],
             )
         except KeyError as error:
             raise CorruptRecord(f"an instruction without {error}") from error
@@ -142,6 +159,8 @@ class Instruction:
 
     def to_row(self) -> dict[str, Any]:
         """The plain form; for large ones use `head_row` and encoded entries."""
+        if self.spans:
+            return {**self.head_row(), **spans_field(self.spans)}
         return {
             **self.head_row(),
             "topics": {state.partition.topic: state.topic_id for state in self.partitions},
@@ -153,7 +172,7 @@ class Instruction:
         }
 
     def head_row(self) -> dict[str, Any]:
-        """The plain form without topics, partitions and stops."""
+        """The plain form without topics, partitions, stops and spans."""
         return {
             "version": FORMAT_VERSION,
             "controller": self.controller,
@@ -183,6 +202,17 @@ def entry_row(replica: ReplicaState) -> list[Any]:
         is_recovering,
         min_isr,
     ]
+
+
+def compared_row(replica: ReplicaState) -> list[Any]:
+    """What a broker must have of a partition so that its entry need not be sent again.
+
+    The ISR, the version of the node and the flag are not part of it. Under one leader epoch only
+    the leader changes them, by proposals which it repeats until it knows the outcome.
+    """
+    (topic, partition), topic_id, state, replicas, min_isr, adding = replica
+    leader, leader_epoch, *_ = state
+    return [topic, partition, topic_id, leader, leader_epoch, replicas, min_isr, adding]
 
 
 def stop_row(stop: ReplicaStop) -> list[Any]:
@@ -218,10 +248,6 @@ def entry_of(
     return ReplicaState(
         named, topics[topic], state, tuple(replicas), min_isr, adding.get(named, ())
     )
-
-
-def _end(entry: Sequence[Any] | None) -> TopicPartition | None:
-    return None if entry is None else TopicPartition(str(entry[0]), int(entry[1]))
 
 
 def stop_of(entry: Sequence[Any]) -> ReplicaStop:

@@ -16,7 +16,13 @@ from broker_ctl.core.partitions.instructions import STORAGE_ERROR, Instruction, 
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachable, Fenced
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker
-from tests.support.replicas.instructions import instruct, named, replica_state, stop
+from tests.support.replicas.instructions import (
+    instruct,
+    named,
+    replica_state,
+    span_of,
+    stop,
+)
 from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
@@ -33,13 +39,14 @@ class FakeReplicas(Replicas):
     def __init__(self) -> None:
         self.obeyed: list[Instruction] = []
         self.errors: tuple[ReplicaError, ...] = ()
+        self.differing: tuple[int, ...] = ()
         self.raised: BrokerCtlError | None = None
 
     async def handle(self, instruction: Instruction) -> Handled:
         if self.raised is not None:
             raise self.raised
         self.obeyed.append(instruction)
-        return Handled(77, self.errors)
+        return Handled(77, self.errors, self.differing)
 
 
 class Instructed:
@@ -53,6 +60,11 @@ class Instructed:
     async def send(self, body: Instruction | bytes) -> HttpReply:
         data = body if isinstance(body, bytes) else encode(body.to_row())
         return await self.http.request("POST", self.url + PATH, content=data)
+
+
+def _without(row: dict[str, Any], name: str) -> bytes:
+    """Without it, as one with digests is to a release that does not know them."""
+    return encode({field: value for field, value in row.items() if field != name})
 
 
 @asynccontextmanager
@@ -90,6 +102,20 @@ async def test_an_answer_names_each_partition_that_failed(http: HttpClient, lead
         reply = await one.send(instruct(replica_state("t-4", 1), broker_epoch=77))
         assert reply.status == 200
         assert reply.json()["errors"] == [["t", 4, "storage_error"]]
+
+
+async def test_an_instruction_with_digests_arrives_and_its_answer_has_the_spans_that_differ(
+    http: HttpClient, leader: Broker
+) -> None:
+    spans = (span_of(until="t-0"), span_of(replica_state("u-0", 1), after="t-0"))
+    sent = instruct(broker_epoch=77, is_full=True, spans=spans)
+    async with instructed(leader, http) as one:
+        for differing in ([], [1]):
+            one.replicas.differing = tuple(differing)
+            reply = await one.send(sent)
+            answer = {"broker_epoch": 77, "errors": [], "differing": differing}
+            assert (reply.status, reply.json()) == (200, answer)
+        assert [(each.is_full, each.spans) for each in one.replicas.obeyed] == [(True, spans)] * 2
 
 
 async def test_an_instruction_of_a_stale_controller_is_refused_with_the_newest_known_epoch(
@@ -139,6 +165,8 @@ async def test_the_body_of_an_instruction_has_a_limit_of_its_own(
         (b"[]", 400, "CorruptRecord"),
         (b'{"version": 1}', 400, "CorruptRecord"),
         (b'{"version": 2}', 400, "NewerVersion"),
+        (encode(instruct(broker_epoch=1, spans=[span_of()] * 17).to_row()), 400, "CorruptRecord"),
+        (_without(instruct(broker_epoch=1).to_row(), "topics"), 400, "CorruptRecord"),
     ],
 )
 async def test_an_invalid_instruction_is_refused(

@@ -3,90 +3,31 @@
 Docs: kafka-fencing, kafka-procedures.
 """
 
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 
-from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
-from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
-from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
+from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.core.partitions.instructions import (
     FAILED,
     NO_REPLICA,
     STALE_EPOCH,
     STORAGE_ERROR,
     WRONG_TOPIC_ID,
-    ReplicaState,
-    ReplicaStop,
 )
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths, paths
-from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store import partition_paths
 from broker_ctl.testing.virtual_time import in_virtual_time
-from tests.support.clusters.sessions import parties
+from tests.support.replicas.instructed_broker import EPOCH, broker, informed_broker
 from tests.support.replicas.instructions import (
     BROKERS,
     elect_controllers,
     held,
-    instruct,
     named,
     put_topic,
     replica_state,
     stop,
     topic_id,
 )
-from tests.support.replicas.replica_plane import Call, InMemoryReplicas
-
-EPOCH = 7
-
-
-class Broker:
-    """Broker 1, registered at broker epoch 7."""
-
-    def __init__(self, store: MetadataStore) -> None:
-        self.epoch = EPOCH
-        self.plane = InMemoryReplicas(1)
-        self.store = store
-        self.failed = FailedReplicas(store, 1, rng=random.Random(1))
-        self.controller_epoch = ConfirmedEpoch(store, paths.CONTROLLER_ELECTION)
-        self.instructions = ReplicaInstructions(
-            self.plane,
-            1,
-            lambda: self.epoch,
-            self.controller_epoch,
-            strays=StrayReplicas(store, 1),
-            failed=self.failed,
-        )
-
-    async def handle(self, *updates: ReplicaState | ReplicaStop, **more: Any) -> Handled:
-        instruction = instruct(*updates, **{"broker_epoch": EPOCH, **more})
-        return await self.instructions.handle(instruction)
-
-    async def refusals(self, *updates: ReplicaState | ReplicaStop, **more: Any) -> dict[str, str]:
-        """Why each of them was refused."""
-        obeyed = await self.handle(*updates, **more)
-        return {str(partition): why for partition, why in obeyed.errors}
-
-
-@asynccontextmanager
-async def broker() -> AsyncIterator[Broker]:
-    async with parties() as (party,):
-        await elect_controllers(party.store, 1)
-        yield Broker(party.store)
-
-
-@asynccontextmanager
-async def informed_broker() -> AsyncIterator[Broker]:
-    """A broker that knows the addresses of the others already."""
-    async with broker() as one:
-        await one.handle()
-        one.plane.calls.clear()
-        yield one
-
+from tests.support.replicas.replica_plane import Call
 
 # What is done, and in which order.
 

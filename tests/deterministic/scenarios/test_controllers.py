@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from broker_ctl.store import partition_paths, paths
+from broker_ctl.store.interface import Delete
 from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 from tests.deterministic.world.daemon_process import DaemonProcess
@@ -131,6 +132,40 @@ def test_bug_5_the_node_of_an_earlier_life_is_waited_for_and_never_there_twice()
         assert node is not None
         assert killed.store is not None
         assert node.stat.ephemeral_owner == killed.store.session_id != old.stat.ephemeral_owner
+        await scene.wait_led(scene.state.leader, 0, 1, 2)
+
+    Scene().play(story)
+
+
+def test_an_election_that_a_deposed_controller_did_not_announce_is_announced_by_the_next() -> None:
+    async def story(scene: Scene) -> None:
+        old = await controller(scene)
+        first, second = (one.number for one in scene.cluster.daemons if one is not old)
+        await scene.create(first, second, old.number)
+        is_asleep: list[bool] = []
+
+        def sleep() -> None:
+            is_asleep.append(True)
+            old.loop.stop_process()
+
+        # The state is written, and no broker has heard of it.
+        old.wire.trap(partition_paths.leader_and_isr(PARTITION), Point.AFTER, sleep)
+        await scene.kill(first)
+        await scene.until(lambda: bool(is_asleep), "the controller elects")
+        assert scene.state.leader == second
+        scene.cluster.ensemble.write_as_admin([Delete(CONTROLLER_NODE)])
+        leader, epoch = scene.cluster.daemons[second], scene.cluster.observer.partitions.epoch
+
+        def has_heard() -> bool:
+            assert leader.assembly is not None
+            assert leader.assembly.partitions is not None
+            return leader.assembly.partitions.replicas.newest_controller_epoch > epoch
+
+        await scene.until(has_heard, "the next controller has instructed the elected leader")
+        old.loop.continue_process()
+        # The next one had nothing to elect, and what the leader had was of the time before.
+        await scene.commit(second, b"1")
+        await scene.start_again(first)
         await scene.wait_led(scene.state.leader, 0, 1, 2)
 
     Scene().play(story)

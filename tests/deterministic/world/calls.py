@@ -77,14 +77,16 @@ Answer = tuple[int, dict[str, Any]]
 async def _obey(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
     assert dependencies.replicas is not None
     try:
-        obeyed = await dependencies.replicas.handle(Instruction.parse(body))
+        instruction = Instruction.parse(body)
+        obeyed = await dependencies.replicas.handle(instruction)
     except Fenced as error:
         seen = dependencies.replicas.newest_controller_epoch
         return _CONFLICT, {"error": "Fenced", "reason": str(error), "controller_epoch": seen}
     except BrokerCtlError as error:
         return _LATER, {"error": type(error).__name__, "reason": str(error)}
     errors = [[*partition, reason] for partition, reason in obeyed.errors]
-    return _OK, {"broker_epoch": obeyed.broker_epoch, "errors": errors}
+    differing = {"differing": obeyed.differing} if instruction.spans else {}
+    return _OK, {"broker_epoch": obeyed.broker_epoch, "errors": errors, **differing}
 
 
 async def _shut_down(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:

@@ -14,8 +14,9 @@ from broker_ctl.controller.controller import BuildAdmin, ControllerDependencies,
 from broker_ctl.controller.procedures.procedure import ControllerContext, Procedure
 from broker_ctl.controller.term import ControllerTerm
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
+from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, compared_row
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import Span, digest_of, within
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import (
@@ -106,12 +107,21 @@ class Receiver:
         ):
             return HttpReply(409, {}, encode({"kind": "Fenced"}))
         self.newest_controller = instruction.controller_epoch
-        errors = self._handle(instruction)
-        return HttpReply(200, {}, encode({"broker_epoch": self.epoch, "errors": errors}))
-
-    def _handle(self, instruction: Instruction) -> list[list[Any]]:
         self.instructions.append(instruction)
         self.brokers = instruction.brokers
+        answer: dict[str, Any] = {"broker_epoch": self.epoch, "errors": []}
+        if instruction.spans:
+            differing = [n for n, span in enumerate(instruction.spans) if not self._is_as(span)]
+            answer["differing"] = differing
+        else:
+            answer["errors"] = self._handle(instruction)
+        return HttpReply(200, {}, encode(answer))
+
+    def _is_as(self, span: Span) -> bool:
+        replicas = [self.replicas[each] for each in within(sorted(self.replicas), *span[:2])]
+        return digest_of(encode(compared_row(each)) for each in replicas) == span.digest
+
+    def _handle(self, instruction: Instruction) -> list[list[Any]]:
         errors: list[list[Any]] = []
         named = {state.partition for state in instruction.partitions}
         for held in list(self.replicas):

@@ -2,8 +2,15 @@
 
 from collections.abc import Sequence
 
-from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
+from broker_ctl.codec import encode
+from broker_ctl.core.partitions.instructions import (
+    Instruction,
+    ReplicaState,
+    ReplicaStop,
+    compared_row,
+)
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import Span, digest_of
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
 from broker_ctl.dataplane.webhook.replicas import HeldReplica
 from broker_ctl.store import partition_paths, paths
@@ -60,8 +67,9 @@ def instruct(
     is_full: bool = False,
     after: str | None = None,
     until: str | None = None,
+    spans: Sequence[Span] = (),
 ) -> Instruction:
-    """An instruction with these states and ends of replicas."""
+    """An instruction with these states and ends of replicas, or with the digests of spans."""
     return Instruction(
         controller=9,
         controller_epoch=controller_epoch,
@@ -71,9 +79,20 @@ def instruct(
         brokers=BROKERS,
         partitions=[update for update in updates if isinstance(update, ReplicaState)],
         stops=[update for update in updates if isinstance(update, ReplicaStop)],
-        after=None if after is None else named(after),
-        until=None if until is None else named(until),
+        after=_end(after),
+        until=_end(until),
+        spans=spans,
     )
+
+
+def span_of(*states: ReplicaState, after: str | None = None, until: str | None = None) -> Span:
+    """The span in which a controller has these states."""
+    digest = digest_of([encode(compared_row(each)) for each in states])
+    return Span(_end(after), _end(until), digest)
+
+
+def _end(name: str | None) -> TopicPartition | None:
+    return None if name is None else named(name)
 
 
 async def put_topic(
