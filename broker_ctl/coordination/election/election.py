@@ -72,6 +72,7 @@ class Election:
         self._resigning = asyncio.Event()
         self._setbacks = 0
         self._led_since_s = 0.0
+        self._stepped_down_s = 0.0
 
     # State.
 
@@ -245,7 +246,8 @@ class Election:
     def _step_down(self) -> None:
         if self._leadership is None:
             return
-        is_stable = self._clock.now_s() - self._led_since_s > STABLE_S
+        self._stepped_down_s = self._clock.now_s()
+        is_stable = self._stepped_down_s - self._led_since_s > STABLE_S
         self._setbacks = 0 if is_stable else self._setbacks + 1
         self._leadership.end()
         self._leadership, self._czxid = None, 0
@@ -283,7 +285,8 @@ class Election:
         """
         # The queued deletion of an earlier node must not hit the new one.
         await self._node.wait_deleted_node()
-        left_s = pause_s(self._setbacks, self._rng.uniform(0, 1))
+        due_s = self._stepped_down_s + pause_s(self._setbacks, self._rng.uniform(0, 1))
+        left_s = max(0.0, due_s - self._clock.now_s())
         if not self._has_authority:
             # Without authority the node would only block other candidates.
             left_s = max(left_s, _POLL_S)

@@ -279,6 +279,19 @@ async def test_a_leader_whose_work_fails_leaves_the_election_to_others() -> None
 
 
 @in_virtual_time
+async def test_one_that_has_given_way_once_does_not_wait_when_the_next_leader_is_gone() -> None:
+    async with candidates(2) as (one, two):
+        one.stand()
+        await elected([one])
+        two.stand()
+        for former, next_ in ((one, two), (two, one), (one, two)):
+            await former.store.delete(ELECTION.node_path)
+            # Nobody waits for the pause of the one that led before.
+            await eventually(lambda: next_.leads, deadline_s=0.2, poll_s=0.01)  # noqa: B023
+            await asyncio.sleep(10.0)
+
+
+@in_virtual_time
 async def test_alone_it_tries_again_after_growing_pauses() -> None:
     async with candidates(1) as (one,):
         one.failure = ValueError("the work fails")
