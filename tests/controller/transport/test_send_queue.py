@@ -14,6 +14,7 @@ from broker_ctl.controller.transport.send_queue import SendQueue
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.replica_spans import Span, digest_of
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
@@ -139,6 +140,16 @@ def test_a_broker_without_replicas_gets_a_full_instruction_without_partitions() 
     assert instruction.is_full
     assert not instruction.partitions
     assert instruction.covered_partitions([P0])
+
+
+def test_an_update_that_cannot_be_compared_has_no_digest_that_a_broker_could_have() -> None:
+    encoder = encoder_for("t")
+    requests: BrokerRequests = {P0: encode_update(state_of(P0))}
+    parts = list(encoder.split_full(requests))
+    (instruction,) = parsed([(None, encoder.encode_digests(BROKER, parts))])
+    # Not that of a broker without any replica either.
+    assert instruction.spans == (Span(None, None, ""),)
+    assert digest_of([]) != ""
 
 
 def test_an_update_of_a_topic_is_not_sent_about_another_by_its_name() -> None:
