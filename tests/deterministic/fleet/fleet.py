@@ -149,8 +149,8 @@ class Fleet:
 
     async def look_up(self, placed: Placed) -> None:
         """As a client does: follow redirects to the broker that serves."""
-        ready = self.daemons[self.rng.randrange(len(self.daemons))]
-        if not ready.is_ready:
+        ready = self._any_ready()
+        if ready is None:
             return
         async with self._clients:
             try:
@@ -161,6 +161,14 @@ class Fleet:
                 self.observer.complain(f"I10: a lookup of {placed.topic}", self.turns.now_s)
             except BrokerCtlError:
                 self.lookups["refused"] += 1
+
+    def _any_ready(self) -> FleetDaemon | None:
+        """A client that cannot connect to one host tries the next at once.
+
+        A client that waited a second instead would be served the later the more hosts are gone.
+        """
+        tried = (self.rng.choice(self.daemons) for _ in self.daemons)
+        return next((daemon for daemon in tried if daemon.is_ready), None)
 
     async def _follow(self, placed: Placed, daemon: FleetDaemon) -> None:
         is_authoritative = False
