@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import fsum
 
 from broker_ctl.core.cluster.columns import column
-from broker_ctl.core.cluster.footprints import cores_of, line_bytes, mean_brokers
+from broker_ctl.core.cluster.footprints import cores_of, mean_brokers, reported_bytes
 from broker_ctl.core.cluster.view import BrokerView, BundleView, InFlight
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
@@ -70,5 +70,5 @@ class Carried:
 def _share_of(broker: BrokerView, names: Collection[str]) -> float:
     """The part of a broker that some lines of its report cause."""
     lines = broker.load.bundles
-    total = fsum(line_bytes(lines)) if names else 0.0
+    total = reported_bytes(broker) if names else 0.0
     return fsum(lines[name].throughput / total for name in names) if total > 0 else 0.0

@@ -43,7 +43,7 @@ class Gauge:
     def __init__(self, brokers: Mapping[str, BrokerView]) -> None:
         self._brokers = list(brokers.values())
         self._numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
-        self._bytes = [fsum(line_bytes(each.load.bundles)) for each in self._brokers]
+        self._bytes = [reported_bytes(each) for each in self._brokers]
         self._used = [mean_brokers(each) for each in self._brokers]
         self._cores = [cores_of(each) for each in self._brokers]
 
@@ -127,13 +127,9 @@ class Gauge:
         return found
 
 
-def line_bytes(lines: Mapping[str, BundleStats]) -> list[float]:
-    """The throughput of each line of a report."""
-    stats = lines.values()
-    found: list[float] = (
-        column(stats, "msg_throughput_in") + column(stats, "msg_throughput_out")
-    ).tolist()
-    return found
+def reported_bytes(broker: BrokerView) -> float:
+    """The throughput of all lines of a broker's report."""
+    return fsum([line.throughput for line in broker.load.bundles.values()])
 
 
 def _staleness(broker: BrokerView) -> tuple[float, str]:
