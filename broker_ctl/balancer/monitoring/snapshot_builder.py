@@ -110,7 +110,8 @@ class SnapshotBuilder:
         self.hot_topics = await self._dependencies.planner.run(hot_topics, view, most_usage)
         self.misplaced = misplaced
         if self.latest is not None:
-            self._former = list(self.latest.bundles.values())
+            # In addition: a build that began before the last one ended has not freed its view yet.
+            self._former += self.latest.bundles.values()
         self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         return view
 

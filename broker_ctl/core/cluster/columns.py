@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# A call of numpy keeps the interpreter lock: 100,000 bundles in one stopped the event loop beside it
-# for 50 ms. numpy does release it for an operation on more than 500 numbers, but has it again before
-# a thread that waits is awake; and that thread asks for it only if nobody releases it for a whole
-# switch interval. So quick operations one after the other stop the loop for all of them together.
+# A call of numpy keeps the interpreter lock: 100,000 bundles in one stopped the event loop beside
+# it for 50 ms. numpy does release it for an operation on more than 500 numbers, but has it again
+# before a thread that waits is awake; and that thread asks for it only if nobody releases it for a
+# whole switch interval. So quick operations in a row stop the loop for all of them together.
 _AT_ONCE: Final = 500
 
 

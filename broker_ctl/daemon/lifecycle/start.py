@@ -14,7 +14,11 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
+from broker_ctl.daemon.lifecycle.gc_tuning import (
+    collect_periodically,
+    collect_young,
+    freeze_garbage,
+)
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -83,6 +87,7 @@ async def _run(settings: Settings) -> int:
         async with TaskScope("garbage") as scope:
             timeout_s = settings.metadata.session_timeout_s
             scope.keep(collect_periodically(timeout_s, environment.clock), "collect")
+            scope.keep(collect_young(environment.clock), "collect young")
             code = await daemon.run()
     except* Unsupported as old:
         log.error("%s", first_of(old))  # noqa: TRY400

@@ -14,6 +14,7 @@ from broker_ctl.daemon.lifecycle import start
 from broker_ctl.daemon.lifecycle.gc_tuning import (
     BoundedSearch,
     collect_periodically,
+    collect_young,
     freeze_garbage,
 )
 from broker_ctl.settings.root import Settings
@@ -81,25 +82,69 @@ def old_garbage() -> "weakref.ref[Ring]":
     return weakref.ref(ring)
 
 
+class Memory:
+    """As many blocks of memory as a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.blocks = 1_000_000
+        monkeypatch.setattr(sys, "getallocatedblocks", lambda: self.blocks)
+
+
 @pytest.mark.parametrize("blocks", [7_600_000, 900_000], ids=["half more", "a quarter"])
 def test_a_search_that_requests_would_feel_waits_until_memory_has_changed(
     blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freeze_garbage()
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 4_000_000)
+    memory = Memory(monkeypatch)
     search = BoundedSearch(longest_s=30.0, clock=SystemClock())
-    first, many = old_garbage(), [[number] for number in range(150_000)]
+    memory.blocks = 4_000_000
+    first = old_garbage()
     search.run()
     assert first() is not None
     # What comes later is searched; what was excluded is not.
+    memory.blocks = 4_100_000
     later = old_garbage()
     search.run()
     assert later() is None
     assert first() is not None
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
+    memory.blocks = blocks
     search.run()
     assert first() is None
-    assert many
+
+
+class Search(SystemClock):
+    """Each search of the young generation takes as long as a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.time_s = 0.0
+        self.took_s = 0.0
+        self.generations: list[int] = []
+        monkeypatch.setattr(gc, "collect", self.collect)
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def collect(self, generation: int) -> None:
+        self.generations.append(generation)
+        self.time_s += self.took_s
+
+
+@in_virtual_time
+async def test_new_objects_are_searched_the_more_often_the_longer_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search = Search(monkeypatch)
+    async with TaskScope("test") as scope:
+        scope.start(collect_young(search), "collect young")
+        await asyncio.sleep(10.5)
+        assert search.generations == [0] * 10
+        search.took_s = 0.1
+        await asyncio.sleep(10.0)
+        busy = len(search.generations)
+        assert 400 < busy < 520
+        search.took_s = 0.0
+        await asyncio.sleep(10.0)
+        assert len(search.generations) < busy + 20
 
 
 def test_objects_of_the_start_are_frozen() -> None:
@@ -164,11 +209,15 @@ async def test_a_daemon_searches_by_its_session_timeout(monkeypatch: pytest.Monk
 
     async def collect(session_timeout_s: float, _: object) -> None:
         given.append(session_timeout_s)
+        await asyncio.Event().wait()
+
+    async def collect_new(_: object) -> None:
         searched.set()
         await asyncio.Event().wait()
 
     monkeypatch.setattr(start, "build_daemon", lambda *_: Daemon())
     monkeypatch.setattr(start, "collect_periodically", collect)
+    monkeypatch.setattr(start, "collect_young", collect_new)
     monkeypatch.setattr(start, "switch_often", lambda: None)
     async with asyncio.timeout(10):
         assert await start._run(settings) == 0
