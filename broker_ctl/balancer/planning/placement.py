@@ -70,6 +70,10 @@ class Placements:
         self._fresh_s = _FRESH_S
         # Brokers with their reservations and without bundles: cheap to copy for each choice.
         self._with_reservations: ClusterView | None = None
+        # Who of them can receive, judged by these peers, drains and age of a report. A thousand
+        # brokers are judged once for many bundles: after the loss of a zone, thousands are placed.
+        self._able: tuple[str, ...] = ()
+        self._judged_by: tuple[Mapping[str, object], Mapping[str, object], float] | None = None
         self._turn = asyncio.Lock()
         self._constraints = dependencies.constraints()
 
@@ -111,10 +115,9 @@ class Placements:
             # The connection may have been lost while the view was taken.
             self._leadership.check()
             view = self._live_only(view)
-            candidates = self._candidates(view, frozenset())
             rules = self._dependencies.rules()
             placement_rules_of_domain = replace(rules.placement_rules, domain=domain)
-            choice = place(view, bundle, candidates, rules.placement, placement_rules_of_domain)
+            choice = place(view, bundle, self._able, rules.placement, placement_rules_of_domain)
             return self._reserve(bundle, choice, now_s)
 
     async def choose(self, bundle: Bundle, failed: frozenset[str]) -> str:
@@ -126,11 +129,11 @@ class Placements:
         await self._leadership.wait_deciding()
         async with self._turn:
             self._apply_changed_constraints()
-            view = await self._fresh(self._dependencies.clock.now_s())
+            view = self._live_only(await self._fresh(self._dependencies.clock.now_s()))
             # The view counts the bundle to the destination of its move: the broker that failed.
             moves = {other: move for other, move in view.moves.items() if other != bundle}
-            view = self._live_only(replace(view, moves=moves))
-            candidates = self._candidates(view, failed)
+            view = replace(view, moves=moves)
+            candidates = [broker_id for broker_id in self._able if broker_id not in failed]
             rules = self._dependencies.rules()
             choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
             if choice.broker_id is None:
@@ -149,19 +152,25 @@ class Placements:
             self._full = replace(self._full, constraints=constraints)
 
     def _live_only(self, view: ClusterView) -> ClusterView:
-        """The view without brokers whose session ended since: the next view has restarted ones."""
-        registry = self._dependencies.registry
+        """The view without brokers whose session ended since: the next view has restarted ones.
+
+        By the registry, which is newer than the view; also finds those that can receive.
+        """
+        ttl_s = self._dependencies.rules().placement_rules.report_ttl_s
+        peers = self._dependencies.registry.peers
+        # Both are mappings of few changes: the same objects are compared by identity.
+        judged_by = peers, self._dependencies.directives.drains, ttl_s
+        if judged_by == self._judged_by:
+            return view
         living = {
             broker_id: broker
             for broker_id, broker in view.brokers.items()
-            if (peer := registry.peer(broker_id)) and peer.session_id == broker.session_id
+            if (peer := peers.get(broker_id)) and peer.session_id == broker.session_id
         }
-        return view if len(living) == len(view.brokers) else replace(view, brokers=living)
-
-    def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
-        """Candidates by the registry, which is newer than the view."""
-        able = view.receivers(self._dependencies.rules().placement_rules.report_ttl_s)
-        return [b for b in able if b not in excluded and self._dependencies.can_receive(b)]
+        self._with_reservations = view = replace(view, brokers=living)
+        self._able = tuple(filter(self._dependencies.can_receive, view.receivers(ttl_s)))
+        self._judged_by = judged_by
+        return view
 
     def _reserve(self, bundle: Bundle, choice: Choice, now_s: float) -> Choice:
         if choice.broker_id is None:
@@ -221,6 +230,7 @@ class Placements:
             for bundle, reservation in self._reserved.items():
                 by_broker[reservation.broker_id].append(bundle)
             self._with_reservations = self._with(replace(self._full, bundles={}), by_broker)
+            self._judged_by = None
         return self._with_reservations
 
     def _with(self, view: ClusterView, bundles: Mapping[str, Sequence[Bundle]]) -> ClusterView:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.balancer.planning.term import LeaderTerm
+from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -135,6 +136,21 @@ async def test_a_draining_broker_receives_nothing(
     await eventually(lambda: not term.dependencies.can_receive(B))
     chosen = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles}
     assert chosen == {A, C}
+
+
+async def test_a_broker_that_is_drained_between_two_choices_receives_nothing_more(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
+) -> None:
+    before = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
+    assert before == {A, B, C}
+    await term.dependencies.directives.begin_drain(B, Drain(AuditInfo(0), 4, 0.0))
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    after = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[9:30]}
+    assert after == {A, C}
+    await term.dependencies.directives.end_drain(B)
+    await eventually(lambda: term.dependencies.can_receive(B))
+    again = [(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[30:37]]
+    assert again == [B] * 7
 
 
 async def test_with_nobody_left_there_is_no_broker(

@@ -30,14 +30,19 @@ class FilterResult:
     @classmethod
     def by(cls, candidates: Sequence[str], reject: Callable[[str], Rejection | None]) -> Self:
         """Partition candidates: ``reject`` returns a rejection, or None for a feasible broker."""
-        verdicts = {broker_id: reject(broker_id) for broker_id in candidates}
-        return cls(
-            tuple(broker_id for broker_id, verdict in verdicts.items() if verdict is None),
-            {broker_id: verdict for broker_id, verdict in verdicts.items() if verdict is not None},
-        )
+        rejected = {
+            broker_id: verdict
+            for broker_id in candidates
+            if (verdict := reject(broker_id)) is not None
+        }
+        if not rejected:
+            return cls(tuple(candidates))
+        return cls(tuple(each for each in candidates if each not in rejected), rejected)
 
     def then(self, later: "FilterResult") -> "FilterResult":
         """The result after the next filter, which was given the feasible brokers."""
+        if not self.rejected:
+            return later
         return FilterResult(later.feasible, {**self.rejected, **later.rejected})
 
     @property

@@ -53,8 +53,10 @@ def pinned(
     """
     del view, rules
     only = required_broker(bundle.namespace, candidates.__contains__)
+    if only is None:
+        return FilterResult(tuple(candidates))
     why = Rejection(Reason.PINNED, f"is not {only}, which it belongs to")
-    return FilterResult.by(candidates, lambda broker_id: None if only in {None, broker_id} else why)
+    return FilterResult.by(candidates, lambda broker_id: None if broker_id == only else why)
 
 
 def required_broker(namespace: Namespace, can_receive: Callable[[str], bool]) -> str | None:
@@ -79,7 +81,9 @@ def isolation(
     policy = view.constraints.policy_of(bundle.namespace)
     if policy is not None:
         return _by_policy(view, policy, candidates, rules)
-    shared = FilterResult.by(candidates, lambda broker_id: _reserved(view, broker_id))
+    shared = FilterResult(tuple(candidates))
+    if view.constraints.isolation:
+        shared = FilterResult.by(candidates, lambda broker_id: _reserved(view, broker_id))
     fit = FilterResult.by(shared.feasible, lambda each: _unfit(view.brokers[each], rules.domain))
     if not fit.feasible:
         fit = FilterResult.by(shared.feasible, lambda broker_id: _idle(view.brokers[broker_id]))
