@@ -22,6 +22,7 @@ from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.reports.brokers import Broker, make_namespaces
 from tests.benchmarks.reports.idle import idle_lag_ms
 from tests.benchmarks.reports.leader import Pulse, cycles_s, lag_buckets, lag_figures, rss_mb
+from tests.benchmarks.reports.transaction_logs import LOG_BYTES, purge
 from tests.support.time.waiting import eventually
 
 PER_NAMESPACE: Final = 100
@@ -51,7 +52,11 @@ SETTINGS: Final = {
 async def run(bundles: int, brokers: int, seconds: float) -> dict[str, Any]:
     """All figures."""
     os.environ["JAVA_TOOL_OPTIONS"] = " ".join(
-        (f"-Djute.maxbuffer={JUTE_BYTES}", f"-Dzookeeper.commitLogCount={KEPT_WRITES}")
+        (
+            f"-Djute.maxbuffer={JUTE_BYTES}",
+            f"-Dzookeeper.commitLogCount={KEPT_WRITES}",
+            f"-Dzookeeper.snapSizeLimitInKb={LOG_BYTES >> 10}",
+        )
     )
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reports-")))
@@ -65,6 +70,7 @@ async def run(bundles: int, brokers: int, seconds: float) -> dict[str, Any]:
         reporting = await _brokers(stack, store, hosts, bundles, brokers)
         report_progress(f"{brokers} brokers own {bundles} bundles")
         scope = await stack.enter_async_context(TaskScope("brokers"))
+        scope.start(purge(directory), "purge")
         for number, broker in enumerate(reporting):
             first_s = REPORT_S * number / brokers
             scope.start(broker.report_for_ever(first_s, REPORT_S), f"broker {number}")
