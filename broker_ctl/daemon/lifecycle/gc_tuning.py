@@ -34,6 +34,8 @@ _LONGEST_RATIO: Final = 1 / 6
 _SHORT_S: Final = 0.05
 # A search took 0.2 us for each object on an idle machine, and 1.3 us on a very busy one.
 _LEAST_COST_S: Final = 0.5e-6
+# A search of fewer says more of what else runs on the machine than of an object.
+_JUDGED_BY: Final = 10_000
 # To count them, which Python only does by making a list. Three blocks of memory are an object.
 _COUNTING_S: Final = 0.07e-6
 _BLOCKS_OF_AN_OBJECT: Final = 3
@@ -120,7 +122,8 @@ class BoundedSearch:
             return
         began_s = self._clock.now_s()
         gc.collect()
-        self._cost_s = max(_LEAST_COST_S, (self._clock.now_s() - began_s) / count)
+        took_s = self._clock.now_s() - began_s
+        self._cost_s = max(_LEAST_COST_S, took_s / max(count, _JUDGED_BY))
         self._left_blocks = max(0, self._blocks())
 
     def _exclude(self, count: int, expected_s: float) -> None:

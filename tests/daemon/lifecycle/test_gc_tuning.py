@@ -197,6 +197,15 @@ def test_how_long_a_search_took_decides_on_the_next_one() -> None:
     assert many
 
 
+def test_a_slow_search_of_few_objects_puts_no_other_one_off() -> None:
+    freeze_garbage()
+    search = BoundedSearch(longest_s=0.5, clock=SlowMachine())
+    search.run()
+    garbage = weakref.ref(Ring())
+    search.run()
+    assert garbage() is None
+
+
 async def test_a_daemon_searches_by_its_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings()
     given: list[float] = []
