@@ -19,7 +19,11 @@ from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import PartitionController
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.values import DEFAULT_RULES, LiveBroker
-from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
+from broker_ctl.daemon.lifecycle.gc_tuning import (
+    collect_periodically,
+    collect_young,
+    freeze_garbage,
+)
 from broker_ctl.http_client import HttpReply
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import CreateMode
@@ -215,6 +219,7 @@ async def measure(hosts: str, chroot: str, partitions: int) -> dict[str, Any]:
             tasks.start(watched.watch_loop(), "loop")
             tasks.start(watched.beat(), "heartbeats")
             tasks.start(collect_periodically(SESSION_MS / 1000, SystemClock()), "garbage")
+            tasks.start(collect_young(SystemClock()), "young garbage")
             await course.run()
         return {**course.seconds, **watched.figures(), "process_mb": peak_rss_mb()}
 
