@@ -114,7 +114,7 @@ class Placements:
             view = await self._fresh(now_s)
             # The connection may have been lost while the view was taken.
             self._leadership.check()
-            view = self._live_only(view)
+            view = self._judge_brokers(view)
             rules = self._dependencies.rules()
             placement_rules_of_domain = replace(rules.placement_rules, domain=domain)
             choice = place(view, bundle, self._able, rules.placement, placement_rules_of_domain)
@@ -129,7 +129,7 @@ class Placements:
         await self._leadership.wait_deciding()
         async with self._turn:
             self._apply_changed_constraints()
-            view = self._live_only(await self._fresh(self._dependencies.clock.now_s()))
+            view = self._judge_brokers(await self._fresh(self._dependencies.clock.now_s()))
             # The view counts the bundle to the destination of its move: the broker that failed.
             moves = {other: move for other, move in view.moves.items() if other != bundle}
             view = replace(view, moves=moves)
@@ -151,10 +151,10 @@ class Placements:
         if self._full is not None:
             self._full = replace(self._full, constraints=constraints)
 
-    def _live_only(self, view: ClusterView) -> ClusterView:
-        """The view without brokers whose session ended since: the next view has restarted ones.
+    def _judge_brokers(self, view: ClusterView) -> ClusterView:
+        """Find those that can receive, by the registry, which is newer than the view.
 
-        By the registry, which is newer than the view; also finds those that can receive.
+        Returns the view without brokers whose session ended since: the next one has restarted ones.
         """
         ttl_s = self._dependencies.rules().placement_rules.report_ttl_s
         peers = self._dependencies.registry.peers
