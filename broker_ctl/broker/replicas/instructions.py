@@ -76,7 +76,8 @@ class ReplicaInstructions:
         self._strays = strays
         self._failed = failed
         self._replicas = KnownReplicas()
-        self._brokers: dict[int, str] = {}
+        # The addresses that the data plane has; None: that is not certain.
+        self._brokers: Mapping[int, str] | None = None
         self._lock = asyncio.Lock()
         self.is_over = False
         self.fenced = 0
@@ -102,13 +103,21 @@ class ReplicaInstructions:
             self.is_over = False
             held = await self._plane.replicas()
             self._failed.reset(held)
-            self._brokers = {}
+            self._brokers = None
             self._replicas = KnownReplicas(held)
             find_outdated = await self._strays.find_outdated(held)
             await self._end(find_outdated, is_deleted=True)
             gone = {one.partition for one in find_outdated}
             left = [one for one in held if one.partition not in gone]
             await self._end(left, is_deleted=False)
+
+    def on_listing(self, held: Iterable[HeldReplica]) -> None:
+        """Take from a listing of all replicas which of them cannot be served.
+
+        A controller that takes over sends these again, also once their disk is back.
+        """
+        self._failed.update_from_listing(held)
+        self._replicas.doubt(self._failed.reasons)
 
     async def stop_leading(self) -> bool:
         """Refuse instructions until `begin` and stop all leaders; False if some still lead.
@@ -119,11 +128,7 @@ class ReplicaInstructions:
         # Also if this task is cancelled below, while an instruction is executed.
         self.is_over = True
         async with self._lock:
-            led = [
-                HeldReplica(partition, replica.topic_id, replica.leader_epoch)
-                for partition, replica in self._replicas.led()
-            ]
-            await self._end(led, is_deleted=False)
+            await self._end(self._replicas.led(), is_deleted=False)
             return not self.count_led()
 
     async def handle(self, instruction: Instruction) -> Handled:
@@ -164,8 +169,6 @@ class ReplicaInstructions:
     async def _compare(self, instruction: Instruction) -> tuple[int, ...]:
         """Indexes of the spans in which this broker has anything else than the controller."""
         await self._follow([], instruction.brokers)
-        # What could not be served is instructed again: its disk may be back.
-        self._replicas.doubt(self._failed.reasons)
         differing: list[int] = []
         for index, span in enumerate(instruction.spans):
             if not self._replicas.is_as(span):
@@ -180,6 +183,7 @@ class ReplicaInstructions:
         # (KAFKA-13225).
         if not followers and brokers == self._brokers:
             return ()
+        self._brokers = None
         errors = await self._plane.become_follower(followers, brokers)
         self._brokers = dict(brokers)
         return errors
@@ -188,7 +192,7 @@ class ReplicaInstructions:
         failed = {partition for partition, _ in errors}
         if failed:
             instructed = [each for each in instructed if each.partition not in failed]
-        self._replicas.confirm(instructed)
+        self._replicas.confirm(instructed, self._broker_id)
 
     def _check(self, instruction: Instruction) -> int:
         self._controller_epoch.require_newest(instruction.controller_epoch, "controller epoch")
@@ -211,12 +215,7 @@ class ReplicaInstructions:
         if not instruction.is_full:
             return
         named = {replica.partition: replica.topic_id for replica in instruction.partitions}
-        unnamed = [
-            HeldReplica(partition, known.topic_id, known.leader_epoch)
-            for partition in self._replicas.within(instruction.after, instruction.until)
-            if (known := self._replicas.get(partition)) is not None
-            and named.get(partition) != known.topic_id
-        ]
+        unnamed = self._replicas.unnamed(named, instruction.after, instruction.until)
         if unnamed:
             await self._end(await self._strays.find_unassigned(unnamed), is_deleted=True)
 
@@ -254,7 +253,8 @@ class ReplicaInstructions:
                 errors.append(ReplicaError(partition, NO_REPLICA))
             else:
                 is_leader = state.leader == broker_id
-                known.put(partition, KnownReplica(topic_id, state.leader_epoch, is_leader))
+                may_lead = is_leader or (before is not None and before.may_lead)
+                known.put(partition, KnownReplica(topic_id, state.leader_epoch, may_lead))
                 (leaders if is_leader else followers).append(replica)
         return leaders, followers
 

@@ -1,6 +1,6 @@
 """What this broker knows of its replicas, and which states the data plane has confirmed. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from broker_ctl.codec import encode_to_keep
@@ -11,11 +11,15 @@ from broker_ctl.dataplane.webhook.replicas import HeldReplica
 
 
 class KnownReplica(NamedTuple):
-    """What this broker knows of one of its replicas."""
+    """What this broker knows of one of its replicas.
+
+    Attributes:
+        may_lead: from the instruction to lead until the data plane has confirmed another role.
+    """
 
     topic_id: str
     leader_epoch: int
-    is_leader: bool
+    may_lead: bool
 
 
 class KnownReplicas:
@@ -27,7 +31,7 @@ class KnownReplicas:
 
     def __init__(self, held: Iterable[HeldReplica] = ()) -> None:
         self._replicas = {
-            one.partition: KnownReplica(one.topic_id, one.leader_epoch, is_leader=False)
+            one.partition: KnownReplica(one.topic_id, one.leader_epoch, may_lead=False)
             for one in held
         }
         # Encoded, as a controller digests them.
@@ -42,9 +46,11 @@ class KnownReplicas:
         """The replica; None: it is not held."""
         return self._replicas.get(partition)
 
-    def led(self) -> Iterator[tuple[TopicPartition, KnownReplica]]:
-        """The replicas that lead."""
-        return (one for one in self._replicas.items() if one[1].is_leader)
+    def led(self) -> Iterator[HeldReplica]:
+        """The replicas that lead, or may still lead."""
+        for partition, (topic_id, leader_epoch, may_lead) in self._replicas.items():
+            if may_lead:
+                yield HeldReplica(partition, topic_id, leader_epoch)
 
     def put(self, partition: TopicPartition, replica: KnownReplica) -> None:
         """Set what is known of a replica; its state is not confirmed yet."""
@@ -62,7 +68,7 @@ class KnownReplicas:
             self.remove(stop.partition)
         elif known is not None:
             epoch = max(known.leader_epoch, stop.leader_epoch)
-            self.put(stop.partition, KnownReplica(known.topic_id, epoch, is_leader=False))
+            self.put(stop.partition, KnownReplica(known.topic_id, epoch, may_lead=False))
 
     def remove(self, partition: TopicPartition) -> None:
         """Forget a replica that is not held any more."""
@@ -75,11 +81,14 @@ class KnownReplicas:
         for partition in partitions:
             self._confirmed.pop(partition, None)
 
-    def confirm(self, replicas: Iterable[ReplicaState]) -> None:
-        """The data plane has taken these states."""
-        confirmed = self._confirmed
+    def confirm(self, replicas: Iterable[ReplicaState], broker_id: int) -> None:
+        """The data plane has taken these states of replicas on this broker."""
+        known, confirmed = self._replicas, self._confirmed
         for replica in replicas:
-            confirmed[replica.partition] = encode_to_keep(compared_row(replica))
+            partition = replica.partition
+            if replica.state.leader != broker_id and known[partition].may_lead:
+                known[partition] = known[partition]._replace(may_lead=False)
+            confirmed[partition] = encode_to_keep(compared_row(replica))
 
     def within(
         self, after: TopicPartition | None, until: TopicPartition | None
@@ -88,6 +97,19 @@ class KnownReplicas:
         if self._ordered is None:
             self._ordered = sorted(self._replicas)
         return within(self._ordered, after, until)
+
+    def unnamed(
+        self,
+        named: Mapping[TopicPartition, str],
+        after: TopicPartition | None,
+        until: TopicPartition | None,
+    ) -> list[HeldReplica]:
+        """The replicas in a span that are not named with their topic id."""
+        return [
+            HeldReplica(partition, known.topic_id, known.leader_epoch)
+            for partition in self.within(after, until)
+            if named.get(partition) != (known := self._replicas[partition]).topic_id
+        ]
 
     def is_as(self, span: Span) -> bool:
         """Whether exactly the replicas of a controller's span are held, in the same states."""

@@ -266,7 +266,7 @@ class Replicas:
             try:
                 await self._isr.settle()
                 if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * self._instructions.held:
-                    self._failed.update_from_listing(await self._dependencies.plane.replicas())
+                    self._instructions.on_listing(await self._dependencies.plane.replicas())
                     listed_s = loop.time()
             except (DataPlaneError, StoreError) as error:
                 # Requests stay pending until they are answered. Other parts notice a silent process

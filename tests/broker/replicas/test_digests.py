@@ -48,11 +48,11 @@ async def test_a_broker_names_the_spans_in_which_it_has_anything_else() -> None:
 async def test_new_addresses_reach_the_data_plane_with_digests_too() -> None:
     async with informed_broker() as one:
         await one.handle(LED)
-        one.instructions._brokers = {}
         one.plane.calls.clear()
-        assert not await differing(one, LED)
+        fewer = {1: BROKERS[1]}
+        assert (await one.handle(spans=[span_of(LED)], brokers=fewer)).differing == ()
         assert one.plane.calls == [Call("follow", ())]
-        assert one.plane.brokers == BROKERS
+        assert one.plane.brokers == fewer
 
 
 @in_virtual_time
@@ -105,7 +105,14 @@ async def begin_again(one: Broker) -> None:
 
 async def lose_the_disk(one: Broker) -> None:
     one.plane.fail(named("t-0"))
-    one.failed.update_from_listing(await one.plane.replicas())
+    one.instructions.on_listing(await one.plane.replicas())
+
+
+async def lose_the_disk_for_a_while(one: Broker) -> None:
+    before = await one.plane.replicas()
+    await lose_the_disk(one)
+    one.instructions.on_listing(before)
+    assert one.failed.reasons == {}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +126,7 @@ async def lose_the_disk(one: Broker) -> None:
         leave,
         begin_again,
         lose_the_disk,
+        lose_the_disk_for_a_while,
     ],
 )
 @in_virtual_time

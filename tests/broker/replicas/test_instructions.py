@@ -81,6 +81,17 @@ async def test_addresses_of_live_brokers_reach_the_data_plane_without_a_follower
         assert len(one.plane.calls) == 1
 
 
+@in_virtual_time
+async def test_addresses_are_sent_again_after_others_whose_arrival_is_not_certain() -> None:
+    async with informed_broker() as one:
+        one.plane.loses_answers = True
+        with pytest.raises(DataPlaneUnreachable):
+            await one.handle(brokers={1: BROKERS[1]})
+        one.plane.loses_answers = False
+        await one.handle()
+        assert one.plane.brokers == BROKERS
+
+
 # What is refused.
 
 
@@ -112,6 +123,24 @@ async def test_a_broker_that_is_about_to_stop_leads_nothing_again() -> None:
         assert one.plane.calls == []
         await one.instructions.begin()
         assert await one.refusals(replica_state("t-0", 1, 4)) == {}
+
+
+@in_virtual_time
+async def test_a_broker_that_stops_also_stops_a_leader_that_may_not_have_become_a_follower() -> (
+    None
+):
+    async with informed_broker() as one:
+        await one.handle(replica_state("t-0", 1, 3), replica_state("t-1", 1, 3))
+        one.plane.is_silent = True
+        with pytest.raises(DataPlaneUnreachable):
+            await one.handle(replica_state("t-0", 2, 4))
+        one.plane.is_silent, one.plane.refusals = False, {named("t-1"): FAILED}
+        assert await one.refusals(replica_state("t-1", 2, 4)) == {"t-1": FAILED}
+        assert not await one.instructions.stop_leading()
+        assert one.plane.led == {"t-1"}
+        one.plane.refusals = {}
+        assert await one.instructions.stop_leading()
+        assert one.plane.led == set()
 
 
 @in_virtual_time

@@ -16,9 +16,9 @@ def known(*states: ReplicaState) -> KnownReplicas:
     replicas = KnownReplicas()
     for each in states:
         replicas.put(
-            each.partition, KnownReplica(each.topic_id, each.state.leader_epoch, is_leader=False)
+            each.partition, KnownReplica(each.topic_id, each.state.leader_epoch, may_lead=False)
         )
-    replicas.confirm(states)
+    replicas.confirm(states, 1)
     return replicas
 
 
@@ -61,10 +61,10 @@ def test_the_topic_of_each_replica_counts_and_not_only_of_the_last_one_by_its_na
     "change",
     [
         lambda one: one.doubt([named("t-0")]),
-        lambda one: one.put(named("t-0"), KnownReplica(topic_id("t"), 4, is_leader=True)),
-        lambda one: one.put(named("s-0"), KnownReplica(topic_id("s"), 4, is_leader=True)),
+        lambda one: one.put(named("t-0"), KnownReplica(topic_id("t"), 4, may_lead=True)),
+        lambda one: one.put(named("s-0"), KnownReplica(topic_id("s"), 4, may_lead=True)),
         lambda one: one.remove(named("t-0")),
-        lambda one: one.confirm([T0._replace(min_isr=2)]),
+        lambda one: one.confirm([T0._replace(min_isr=2)], 1),
     ],
 )
 def test_a_state_counts_until_something_happens_to_its_replica(
@@ -75,16 +75,16 @@ def test_a_state_counts_until_something_happens_to_its_replica(
     change(replicas)
     assert not replicas.is_as(span_of(T0, T1))
     replicas.remove(named("s-0"))
-    replicas.put(T0.partition, KnownReplica(T0.topic_id, 4, is_leader=True))
+    replicas.put(T0.partition, KnownReplica(T0.topic_id, 4, may_lead=True))
     assert not replicas.is_as(span_of(T0, T1))
-    replicas.confirm([T0])
+    replicas.confirm([T0], 1)
     assert replicas.is_as(span_of(T0, T1))
 
 
 def test_a_replica_that_was_found_on_disk_has_no_state_yet() -> None:
     replicas = KnownReplicas([held("t-0", 4)])
     assert not replicas.is_as(span_of(T0))
-    replicas.confirm([T0])
+    replicas.confirm([T0], 1)
     assert replicas.is_as(span_of(T0))
 
 

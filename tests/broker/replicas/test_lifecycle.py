@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
+from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
@@ -30,6 +31,7 @@ from tests.support.replicas.instructions import (
     put_state,
     put_topic,
     replica_state,
+    span_of,
     stop,
 )
 from tests.support.replicas.replica_plane import Call, InMemoryReplicas
@@ -238,6 +240,16 @@ async def test_failed_logs_are_published_before_registration_and_after_it() -> N
             return await published() == ["t-0", "t-1"]
 
         await eventually(both)
+        one.plane.held[named("t-1")] = held("t-1")
+
+        async def one_is_left() -> bool:
+            return await published() == ["t-0"]
+
+        await eventually(one_is_left)
+        # The broker process may have given the replica up meanwhile.
+        spans = [span_of(replica_state("t-1", 1), after="t-0")]
+        differing = await one.replicas.handle(instruct(spans=spans, broker_epoch=epoch))
+        assert differing == Handled(epoch, differing=(0,))
 
 
 @in_virtual_time

@@ -58,9 +58,9 @@ class Peer:
         if spans and self.answers and (reply := self.answers.pop(0)) is not None:
             return reply
         for each in instruction.partitions:
-            known = KnownReplica(each.topic_id, each.state.leader_epoch, is_leader=True)
+            known = KnownReplica(each.topic_id, each.state.leader_epoch, may_lead=True)
             self.replicas.put(each.partition, known)
-        self.replicas.confirm(instruction.partitions)
+        self.replicas.confirm(instruction.partitions, broker.broker_id)
         differing = [n for n, span in enumerate(spans) if not self.replicas.is_as(span)]
         answer = {"broker_epoch": broker.epoch, "errors": [], "differing": differing}
         return HttpReply(200, {}, encode(answer))
@@ -99,7 +99,7 @@ async def test_of_what_differs_the_spans_are_sent() -> None:
     assert await send_full(peer, {**updates(0, MANY), **updates(first, 1, epoch=1)}) == [0, second]
     assert await send_full(peer, updates(0, MANY)) == [0, second]
     # A replica that is a stray now.
-    peer.replicas.put(TopicPartition("z", 0), KnownReplica("id-z", 1, is_leader=False))
+    peer.replicas.put(TopicPartition("z", 0), KnownReplica("id-z", 1, may_lead=False))
     assert await send_full(peer, updates(0, MANY)) == [0, third]
 
 
@@ -109,9 +109,24 @@ async def test_of_what_differs_the_spans_are_sent() -> None:
         ([HttpReply(400, {}, b"{}")], 1),
         ([HttpReply(200, {}, b'{"broker_epoch": 70, "errors": []}')], 1),
         ([HttpReply(200, {}, b'{"differing": [7]}'), HttpReply(200, {}, b'{"differing": 7}')], 3),
+        (
+            [
+                HttpReply(200, {}, b'{"differing": [-1]}'),
+                HttpReply(200, {}, b'{"differing": [true]}'),
+            ],
+            3,
+        ),
+        ([HttpReply(200, {}, b'{"differing": [2, 0, 1, 0, 2]}')], 1),
         ([HttpReply(503, {}, b"{}"), HttpReply(200, {}, b"[]"), HttpReply(200, {}, b"{")], 4),
     ],
-    ids=["a release without digests", "no such field", "unknown spans", "anything else"],
+    ids=[
+        "a release without digests",
+        "no such field",
+        "unknown spans",
+        "no numbers of spans",
+        "spans named twice",
+        "anything else",
+    ],
 )
 @in_virtual_time
 async def test_without_an_answer_that_says_what_differs_everything_is_sent(

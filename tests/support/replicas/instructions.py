@@ -1,6 +1,6 @@
 """Instructions of a controller as tests write them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import (
@@ -68,6 +68,7 @@ def instruct(
     after: str | None = None,
     until: str | None = None,
     spans: Sequence[Span] = (),
+    brokers: Mapping[int, str] = BROKERS,
 ) -> Instruction:
     """An instruction with these states and ends of replicas, or with the digests of spans."""
     return Instruction(
@@ -76,7 +77,7 @@ def instruct(
         broker=broker,
         broker_epoch=broker_epoch,
         is_full=is_full,
-        brokers=BROKERS,
+        brokers=brokers,
         partitions=[update for update in updates if isinstance(update, ReplicaState)],
         stops=[update for update in updates if isinstance(update, ReplicaStop)],
         after=_end(after),

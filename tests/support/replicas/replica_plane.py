@@ -29,6 +29,7 @@ class InMemoryReplicas:
         refusals: reasons by partition.
         lag_time_s, throttle: from the last call of `isr_proposals`.
         is_silent: whether no call is answered.
+        loses_answers: whether calls to follow are carried out, and not answered.
         heard_instance_id: the id that the daemon knows; it learns another one from a reply.
     """
 
@@ -46,6 +47,7 @@ class InMemoryReplicas:
         self.lag_time_s = 0.0
         self.throttle: int | None = None
         self.is_silent = False
+        self.loses_answers = False
 
     @property
     def led(self) -> set[str]:
@@ -64,7 +66,10 @@ class InMemoryReplicas:
     ) -> Sequence[ReplicaError]:
         self._called("follow", [one.partition for one in replicas])
         self.brokers = dict(brokers)
-        return self._take(replicas)
+        errors = self._take(replicas)
+        if self.loses_answers:
+            raise DataPlaneUnreachable("the answer is lost")
+        return errors
 
     async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
         for name, is_deleted in (("delete", True), ("stop", False)):
