@@ -262,7 +262,10 @@ def _differing(reply: HttpReply, parts: Sequence[FullPart]) -> list[FullPart]:
     if reply.status == _BAD_REQUEST:
         return list(parts)  # its release does not know digests
     with _reading(reply) as answer:
-        return [parts[index] for index in answer.get("differing", range(len(parts)))]
+        named = list(answer.get("differing", range(len(parts))))
+        if not all(type(index) is int and index in range(len(parts)) for index in named):
+            raise ValueError(f"{named!r:.80} are not spans of these {len(parts)}")
+        return [parts[index] for index in sorted({*named})]
 
 
 @contextmanager

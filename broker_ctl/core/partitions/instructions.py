@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.core.partitions.replica_spans import (
     Span,
     end_of,
@@ -43,9 +43,11 @@ from broker_ctl.core.partitions.replica_spans import (
     within,
 )
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.errors import CorruptRecord, NewerVersion
+from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 
 FORMAT_VERSION: Final = 1
+# Not bool, which is a type of its own.
+_INTEGER: Final = frozenset({int})
 # Replicas that reassignments add, by partition.
 Adding = Mapping[TopicPartition, tuple[int, ...]]
 NONE_ADDED: Final[Adding] = {}
@@ -147,14 +149,17 @@ class Instruction:
             if "spans" in row:
                 return replace(head, spans=spans_of(row["spans"]))
             topics, adding = row["topics"], adding_of(row)
+            stops = [stop_of(entry) for entry in row["stops"]]
+            for name in {*topics, *(stop.partition.topic for stop in stops)}:
+                validate_topic(name)
             return replace(
                 head,
                 partitions=[entry_of(entry, topics, adding) for entry in row["partitions"]],
-                stops=[stop_of(entry) for entry in row["stops"]],
+                stops=stops,
             )
         except KeyError as error:
             raise CorruptRecord(f"an instruction without {error}") from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, InvalidName) as error:
             raise CorruptRecord(f"an instruction that does not fit: {error}") from error
 
     def to_row(self) -> dict[str, Any]:
@@ -243,6 +248,7 @@ def entry_of(
 ) -> ReplicaState:
     """Parse what `entry_row` wrote; raises Python's own errors if it is not valid."""
     topic, number, leader, epoch, controller_epoch, version, isr, replicas, flag, min_isr = entry
+    _require_integers((number, leader, epoch, controller_epoch, version, min_isr, *isr, *replicas))
     state = LeaderAndIsr(leader, epoch, tuple(isr), controller_epoch, bool(flag), version)
     named = TopicPartition(topic, number)
     return ReplicaState(
@@ -253,4 +259,11 @@ def entry_of(
 def stop_of(entry: Sequence[Any]) -> ReplicaStop:
     """Parse what `stop_row` wrote; raises as `entry_of`."""
     topic, partition, topic_id, leader_epoch, is_deleted = entry
+    _require_integers((partition, leader_epoch))
     return ReplicaStop(TopicPartition(topic, partition), topic_id, leader_epoch, bool(is_deleted))
+
+
+def _require_integers(values: Sequence[Any]) -> None:
+    # Brokers compare and sort what they remember: another type would fail all later instructions.
+    if not _INTEGER.issuperset(map(type, values)):
+        raise TypeError(f"integers expected: {values}")

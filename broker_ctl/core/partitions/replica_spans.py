@@ -52,8 +52,8 @@ def spans_field(spans: Collection[Span]) -> dict[str, Any]:
 
 def spans_of(rows: Sequence[Any]) -> tuple[Span, ...]:
     """Parse what `spans_field` wrote; raises Python's own errors if it is not valid."""
-    if len(rows) > MAX_SPANS:
-        raise ValueError(f"{len(rows)} spans, of {MAX_SPANS} allowed")
+    if not 1 <= len(rows) <= MAX_SPANS:
+        raise ValueError(f"{len(rows)} spans; 1 to {MAX_SPANS} are allowed")
     return tuple(Span(end_of(after), end_of(until), str(of)) for after, until, of in rows)
 
 

@@ -62,6 +62,17 @@ class Instructed:
         return await self.http.request("POST", self.url + PATH, content=data)
 
 
+def _entry(place: int, value: Any) -> bytes:
+    """An instruction with this at one place of its only entry."""
+    row = instruct(replica_state("t-0", 1), broker_epoch=1).to_row()
+    row["partitions"][0][place] = value
+    return encode({**row, "topics": {"t": "", str(row["partitions"][0][0]): ""}})
+
+
+def _stop(entry: list[Any]) -> bytes:
+    return encode({**instruct(broker_epoch=1).to_row(), "stops": [entry]})
+
+
 def _without(row: dict[str, Any], name: str) -> bytes:
     """Without it, as one with digests is to a release that does not know them."""
     return encode({field: value for field, value in row.items() if field != name})
@@ -167,6 +178,13 @@ async def test_the_body_of_an_instruction_has_a_limit_of_its_own(
         (b'{"version": 2}', 400, "NewerVersion"),
         (encode(instruct(broker_epoch=1, spans=[span_of()] * 17).to_row()), 400, "CorruptRecord"),
         (_without(instruct(broker_epoch=1).to_row(), "topics"), 400, "CorruptRecord"),
+        (encode({**instruct(broker_epoch=1).to_row(), "spans": []}), 400, "CorruptRecord"),
+        (_entry(0, "a/b"), 400, "CorruptRecord"),
+        (_entry(1, "0"), 400, "CorruptRecord"),
+        (_entry(3, value=True), 400, "CorruptRecord"),
+        (_entry(6, [1, None]), 400, "CorruptRecord"),
+        (_stop(["..", 0, "id", 1, False]), 400, "CorruptRecord"),
+        (_stop(["t", 0, "id", 1.5, False]), 400, "CorruptRecord"),
     ],
 )
 async def test_an_invalid_instruction_is_refused(
