@@ -14,7 +14,8 @@ which is complete by itself.
     POST /replicas/isr-answers      {answers: [ANSWER]}                     {}
 
     topics   {NAME: TOPIC_ID}: of all that are named; an ID is new each time a topic is made
-    brokers  {ID: "host:port"}: the broker processes that live, by broker id
+    brokers  {ID: "host:port"}: the broker processes that live, by broker id; for all followers, so
+             that a call may have new addresses and no partitions
     adding   [[TOPIC, PARTITION, [ID]]]: the replicas that reassignments add; absent: none
     ENTRY    [TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], [REPLICAS],
               IS_RECOVERING, MIN_ISR]
