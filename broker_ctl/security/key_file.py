@@ -123,7 +123,7 @@ class KeyFile:
         """
         removed = self._find(key_id)
         if key_id == self.ids[0]:
-            raise SettingsError(f"{key_id} signs: promote another key, and restart all brokers")
+            raise SettingsError(f"{key_id} signs: promote another key first")
         return type(self)(tuple(line for line in self.lines if line is not removed))
 
     def _find(self, key_id: str) -> _Line:

@@ -38,9 +38,11 @@ PROGRAM_TEXTS: Final = "\n".join(
 )
 
 INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -c deploy/constraints.txt -e"
-# Words in this shape that are not settings.
-# Of ZooKeeper and of Kubernetes.
-NO_KEYS: Final = {"tickTime", "preStop", "terminationGracePeriodSeconds"}
+# Words in this shape that are not settings: of ZooKeeper, of Kubernetes, and of Pulsar alone.
+NO_KEYS: Final = {
+    *("tickTime", "preStop", "terminationGracePeriodSeconds"),
+    "tlsAllowInsecureConnection",
+}
 
 
 def commands() -> list[list[str]]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Callable[..., None])
 
+_COPY: Final = "copy the file to all brokers, which load it without a restart"
+
 _ADD: Final = """\b
 Examples:
   broker-ctl cluster-key add /etc/broker-ctl/cluster.key
@@ -45,14 +47,15 @@ def _edit_options(verb: V) -> V:
 def add(file: Path, *, dry_run: bool, output: str) -> None:
     """Append a new random key to FILE; it verifies, and does not sign yet.
 
-    The first step of replacing a key. Then copy FILE to every broker, and restart them one by one.
+    The first step of replacing a key. Then copy FILE to every broker; they load it without a
+    restart.
 
     Exit code: 0 if it was added, 1 if not, 2 for a wrong argument.
     """
     from broker_ctl.security.key_file import new_key_line
 
     changed = read_keys(file).add(new_key_line())
-    next_step = f"restart all brokers with this file, then: cluster-key promote {changed.ids[-1]}"
+    next_step = f"{_COPY}; then: broker-ctl cluster-key promote {file} {changed.ids[-1]}"
     _finish(file, changed, next_step, is_dry_run=dry_run, output=output)
 
 
@@ -61,7 +64,7 @@ def add(file: Path, *, dry_run: bool, output: str) -> None:
 @click.argument("key")
 @_edit_options
 def promote(file: Path, key: str, *, dry_run: bool, output: str) -> None:
-    """Move KEY, by its id, to the first place of FILE: it signs from the next restart on.
+    """Move KEY, by its id, to the first place of FILE: it signs once a broker has loaded FILE.
 
     The second step of replacing a key. All brokers must have read KEY before, or they refuse
     what it signs: broker_ctl_cluster_key of each of them shows it.
@@ -69,7 +72,10 @@ def promote(file: Path, key: str, *, dry_run: bool, output: str) -> None:
     Exit code: 0 if it was moved, 1 if not, 2 for a wrong argument.
     """
     changed = read_keys(file).promote(key)
-    next_step = "restart all brokers with this file, sign the nodes again, then remove the old key"
+    next_step = (
+        f"{_COPY}; with znodeSignatures=require restart them one by one and run broker-ctl "
+        "zookeeper sign, then remove the old key"
+    )
     _finish(file, changed, next_step, is_dry_run=dry_run, output=output)
 
 
@@ -115,8 +121,7 @@ def remove(
             f"{len(nodes)} nodes have the signature of {key}: sign them again with broker-ctl "
             "zookeeper sign, or use --force, which makes them like unsigned ones"
         )
-    next_step = "restart all brokers with this file"
-    _finish(file, changed, next_step, is_dry_run=dry_run, output=output, nodes=nodes)
+    _finish(file, changed, _COPY, is_dry_run=dry_run, output=output, nodes=nodes)
 
 
 def _finish(

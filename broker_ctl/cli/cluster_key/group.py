@@ -22,7 +22,7 @@ def command() -> None:
 
     The first key of a file signs, all of them verify. To replace a key while the cluster serves:
     add a new one, promote it, remove the old one. After each step, copy the file to every
-    broker, and restart them one by one.
+    broker, and wait until each has loaded it, which takes no restart.
     """
 
 
