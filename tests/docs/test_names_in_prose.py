@@ -3,10 +3,11 @@
 import re
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 
+from broker_ctl.core.model.commands import Command
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from docs._ext import reference_http
 
@@ -35,7 +36,8 @@ def code() -> str:
 
 @cache
 def served() -> tuple[re.Pattern[str], ...]:
-    paths = [route.path for route in reference_http.routes()]
+    verbs = "|".join(command.verb for command in get_args(Command))
+    paths = [route.path.replace("{verb}", f"({verbs})") for route in reference_http.routes()]
     return tuple(re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path)) for path in paths)
 
 
