@@ -84,10 +84,11 @@ from broker_ctl.core.partitions.instructions import (
     stop_of,
     stop_row,
 )
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES, MAX_TOKEN, PREFIX, field
+from broker_ctl.errors import InvalidName
 
 REPLICAS: Final = f"{PREFIX}/replicas"
 BECOME_LEADER: Final = f"{REPLICAS}/become-leader"
@@ -272,14 +273,14 @@ def _bodies(name: str, rows: Sequence[Any]) -> Iterator[dict[str, Any]]:
 def _read(reader: Any, row: Any, *rest: Any) -> Any:
     try:
         return reader(row, *rest)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, InvalidName) as error:
         raise ValueError(f"{row!r:.80} does not fit: {error!r}") from error
 
 
 def _partition(topic: Any, number: Any) -> TopicPartition:
     if not isinstance(topic, str) or type(number) is not int or number < 0:
         raise TypeError("a topic and a number from 0 on were expected")
-    return TopicPartition(topic, number)
+    return TopicPartition(validate_topic(topic), number)
 
 
 def _entry(row: Sequence[Any], topics: Mapping[str, str], adding: Adding) -> ReplicaState:

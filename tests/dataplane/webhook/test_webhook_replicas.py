@@ -205,6 +205,8 @@ async def test_a_broker_process_without_replicas_refuses(http: HttpClient) -> No
         (replica_wire.errors, {"errors": [["t", -1, "failed"]]}, "a number from 0 on"),
         (replica_wire.replicas, {"replicas": [["t", 0, "id"]]}, "does not fit"),
         (replica_wire.replicas, {"replicas": 7}, "replicas: list expected"),
+        (replica_wire.replicas, {"replicas": [["a/b", 0, "id", 1, False]]}, "InvalidName"),
+        (replica_wire.wishes, {"wishes": [["..", 0, 1, 1, [1]]]}, "InvalidName"),
         (replica_wire.wishes, {"wishes": [["t", 0, 1, 1, ["x"]]]}, "does not fit"),
         (replica_wire.decode_instruction, {"topics": {}, "partitions": [["t", 0]]}, "does not fit"),
         (replica_wire.answers, {"answers": [["t", 0, [1], True]]}, "does not fit"),
