@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 # One node lists all of them and must stay small: the controller gets the rest once these are
 # handled.
 _MOST: Final = 5_000
-_UNSERVED: Final = frozenset({STORAGE_ERROR, FAILED})
+# What an instruction that was carried out has shown; None: the replica can be served.
+_OUTCOMES: Final = frozenset({STORAGE_ERROR, FAILED, None})
 
 
 class FailedReplicas:
@@ -47,10 +48,12 @@ class FailedReplicas:
         self, partitions: Iterable[TopicPartition], errors: Collection[ReplicaError]
     ) -> None:
         """Record which of the instructed partitions the data plane failed."""
-        failed = {partition: why for partition, why in errors if why in _UNSERVED}
-        if self._reasons or failed:
-            reported = {partition: failed.get(partition) for partition in partitions}
-            self._update(reported)
+        if self._reasons or errors:
+            reasons = dict(errors)
+            # Any other reason: the instruction was not carried out, and says nothing of the log.
+            self._update(
+                {each: why for each in partitions if (why := reasons.get(each)) in _OUTCOMES}
+            )
 
     def reset(self, held: Iterable[HeldReplica]) -> None:
         """Start with the replicas that the data plane holds, before any of them is instructed."""

@@ -71,6 +71,9 @@ async def test_a_refusal_counts_until_the_replica_is_instructed_again() -> None:
         assert one.failed.reasons == {both[0]: FAILED}
         one.failed.record_results(both, [ReplicaError(both[0], STORAGE_ERROR)])
         assert one.failed.reasons == {both[0]: STORAGE_ERROR}
+        # An instruction that was not carried out has not shown that it works.
+        one.failed.record_results(both, [ReplicaError(each, STALE_EPOCH) for each in both])
+        assert one.failed.reasons == {both[0]: STORAGE_ERROR}
         one.failed.record_results(both, [])
         await one.wait_published()
 
