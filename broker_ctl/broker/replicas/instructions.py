@@ -10,7 +10,7 @@ fetches. An instruction with digests passes the same checks, and changes no repl
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
@@ -28,7 +28,7 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.webhook.replicas import HeldReplica, ReplicaPlane
-from broker_ctl.errors import AuthorityLost, Fenced
+from broker_ctl.errors import AuthorityLost, DataPlaneRefused, Fenced
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,10 @@ class ReplicaInstructions:
             await self._end(find_outdated, is_deleted=True)
             gone = {one.partition for one in find_outdated}
             left = [one for one in held if one.partition not in gone]
-            await self._end(left, is_deleted=False)
+            may_lead = await self._end(left, is_deleted=False)
+            for one in left:
+                if one.partition in may_lead and not one.is_failed:
+                    raise DataPlaneRefused(f"{one.partition} did not stop")
 
     def on_listing(self, held: Iterable[HeldReplica]) -> None:
         """Take from a listing of all replicas which of them cannot be served.
@@ -160,7 +163,7 @@ class ReplicaInstructions:
             if leaders:
                 errors += await self._plane.become_leader(leaders)
             errors += await self._follow(followers, instruction.brokers)
-            self._confirm([*leaders, *followers], errors)
+            self._replicas.confirm([*leaders, *followers], self._broker_id, errors)
             errors += await self._stop(instruction.stops)
             self._failed.record_results(_partitions_of(instruction), errors)
         _log_errors(errors)
@@ -188,12 +191,6 @@ class ReplicaInstructions:
         self._brokers = dict(brokers)
         return errors
 
-    def _confirm(self, instructed: Sequence[ReplicaState], errors: Sequence[ReplicaError]) -> None:
-        failed = {partition for partition, _ in errors}
-        if failed:
-            instructed = [each for each in instructed if each.partition not in failed]
-        self._replicas.confirm(instructed, self._broker_id)
-
     def _check(self, instruction: Instruction) -> int:
         self._controller_epoch.require_newest(instruction.controller_epoch, "controller epoch")
         if self.is_over:
@@ -219,12 +216,15 @@ class ReplicaInstructions:
         if unnamed:
             await self._end(await self._strays.find_unassigned(unnamed), is_deleted=True)
 
-    async def _end(self, held: Iterable[HeldReplica], *, is_deleted: bool) -> None:
+    async def _end(
+        self, held: Iterable[HeldReplica], *, is_deleted: bool
+    ) -> Collection[TopicPartition]:
+        """Stop replicas; returns those that the data plane refused to stop."""
         stops = [
             ReplicaStop(one.partition, one.topic_id, one.leader_epoch, is_deleted) for one in held
         ]
         if not stops:
-            return
+            return ()
         if is_deleted:
             log.info("%d replicas are no longer assigned to this broker: removing them", len(stops))
         self._replicas.doubt(stop.partition for stop in stops)
@@ -234,6 +234,7 @@ class ReplicaInstructions:
         for stop in stops:
             if stop.partition not in kept:
                 self._replicas.on_stopped(stop)
+        return kept
 
     def _classify(
         self, instructed: Sequence[ReplicaState], errors: list[ReplicaError]

@@ -4,7 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from broker_ctl.codec import encode_to_keep
-from broker_ctl.core.partitions.instructions import ReplicaState, ReplicaStop, compared_row
+from broker_ctl.core.partitions.instructions import (
+    ReplicaError,
+    ReplicaState,
+    ReplicaStop,
+    compared_row,
+)
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.replica_spans import Span, digest_of, within
 from broker_ctl.dataplane.webhook.replicas import HeldReplica
@@ -81,11 +86,19 @@ class KnownReplicas:
         for partition in partitions:
             self._confirmed.pop(partition, None)
 
-    def confirm(self, replicas: Iterable[ReplicaState], broker_id: int) -> None:
-        """The data plane has taken these states of replicas on this broker."""
+    def confirm(
+        self,
+        replicas: Iterable[ReplicaState],
+        broker_id: int,
+        errors: Iterable[ReplicaError] = (),
+    ) -> None:
+        """The data plane has taken these states of replicas on this broker, except for errors."""
         known, confirmed = self._replicas, self._confirmed
+        failed = {partition for partition, _ in errors}
         for replica in replicas:
             partition = replica.partition
+            if partition in failed:
+                continue
             if replica.state.leader != broker_id and known[partition].may_lead:
                 known[partition] = known[partition]._replace(may_lead=False)
             confirmed[partition] = encode_to_keep(compared_row(replica))

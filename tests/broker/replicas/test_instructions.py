@@ -13,7 +13,7 @@ from broker_ctl.core.partitions.instructions import (
     STORAGE_ERROR,
     WRONG_TOPIC_ID,
 )
-from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
+from broker_ctl.errors import AuthorityLost, DataPlaneRefused, DataPlaneUnreachable, Fenced
 from broker_ctl.store import partition_paths
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.replicas.instructed_broker import EPOCH, broker, informed_broker
@@ -353,6 +353,23 @@ async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_top
 
 
 # The data plane refuses, or is silent.
+
+
+@in_virtual_time
+async def test_no_life_begins_while_a_replica_that_may_lead_does_not_stop() -> None:
+    async with informed_broker() as one:
+        await put_topic(one.store, "t", [1, 2], [1, 2])
+        for each in (held("t-0", 4), held("t-1", 4)):
+            one.plane.held[each.partition] = each
+            one.plane.leaders[each.partition] = 1
+        # Without its log, a leader commits nothing.
+        one.plane.fail(named("t-1"))
+        one.plane.refusals = dict.fromkeys(one.plane.held, STORAGE_ERROR)
+        with pytest.raises(DataPlaneRefused, match="t-0 did not stop"):
+            await one.instructions.begin()
+        del one.plane.refusals[named("t-0")]
+        await one.instructions.begin()
+        assert one.plane.led == {"t-1"}
 
 
 @in_virtual_time
