@@ -45,6 +45,8 @@ GATHER_S: Final = 0.05
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _CONFLICT: Final = 409
+# Of replicas that failed; of a broken disk there are thousands.
+_MAX_LOGGED: Final = 5
 HTTP: Final = "http"
 
 Errors = Mapping[TopicPartition, str]
@@ -233,8 +235,11 @@ class HttpSender:
         return None
 
     def _on_acknowledged(self, requests: BrokerRequests, errors: Errors) -> None:
-        for partition, reason in errors.items():
-            log.warning("broker %d failed %s: %s", self._broker.broker_id, partition, reason)
+        failed = [each for each in requests if each in errors]
+        if failed:
+            reasons = ", ".join(f"{each} {errors[each]:.40}" for each in failed[:_MAX_LOGGED])
+            broker_id = self._broker.broker_id
+            log.warning("broker %d failed %d replicas: %s", broker_id, len(failed), reasons)
         responses = [
             StopResponse(self._broker.broker_id, request, errors.get(partition))
             for partition, request in requests.items()

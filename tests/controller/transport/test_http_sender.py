@@ -158,3 +158,24 @@ async def test_a_reassignment_that_adds_a_replica_is_sent_also_without_another_s
     for requests in (updates(0, 1), {partition: added}) * 2:
         assert await send_full(peer, requests) == [0, 1]
         assert await send_full(peer, requests) == [0]
+
+
+@in_virtual_time
+async def test_the_first_replicas_that_failed_are_logged_and_the_number_of_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def call(broker: LiveBroker, body: bytes, _timeout_s: float) -> HttpReply:
+        failed = [
+            [*each.partition, "failed"]
+            for each in Instruction.parse(decode_object(body)).partitions
+        ]
+        answer = {"broker_epoch": broker.epoch, "errors": [["other", 0, "failed"], *failed]}
+        return HttpReply(200, {}, encode(answer))
+
+    sender = sender_with(call)
+    sender.put({**updates(0, 100)})
+    async with TaskScope("sender") as tasks:
+        tasks.start(sender.run(), "sender")
+        await eventually(lambda: caplog.messages)
+    first = "t-0 failed, t-1 failed, t-2 failed, t-3 failed, t-4 failed"
+    assert caplog.messages == [f"broker 7 failed 100 replicas: {first}"]
