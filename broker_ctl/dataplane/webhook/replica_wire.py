@@ -53,7 +53,8 @@ What the broker process promises:
     determines MS, because another daemon may have another setting. If MS is absent, which ends with
     the next release, the broker process applies a limit of its own.
 5.  A stop ends leading and fetching, and with IS_DELETED it deletes the log too, whatever the
-    leader epoch. A replica that is not held needs no stop.
+    leader epoch. A replica that is not held needs no stop. While a stop without IS_DELETED is
+    answered with an error, and its replica is not listed as IS_FAILED, no session begins.
 6.  RATE is the most bytes of records a second, an integer of at least 1, that the broker process
     sends to replicas that are in ``adding`` of the newest entry and not in sync, to all of them
     together, and the most that it fetches for its own replicas of that kind. It applies until the
