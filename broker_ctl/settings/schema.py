@@ -22,6 +22,7 @@ _UNITS: Final = (
     ("_mib_per_s", "MiB/s"),
     ("_msg_per_s", "msg/s"),
     ("_req_per_s", "requests/s"),
+    ("_bundles_per_s", "bundles/s"),
     ("_minutes", "minutes"),
     ("_percent", "%"),
     ("_bytes", "bytes"),

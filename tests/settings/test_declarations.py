@@ -112,6 +112,7 @@ def test_the_end_of_a_name_is_its_unit() -> None:
     assert unit_of("session_timeout_ms") == "ms"
     assert unit_of("cache_expiry_s") == "s"
     assert unit_of("min_throughput_mib_per_s") == "MiB/s"
+    assert unit_of("lost_bundles_per_s") == "bundles/s"
     assert unit_of("max_topics") == ""
 
 

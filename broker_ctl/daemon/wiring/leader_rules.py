@@ -63,7 +63,7 @@ def _mass_loss_rules(settings: Settings) -> MassLossRules:
     return MassLossRules(
         balancing.max_lost_percent / 100,
         balancing.lost_window_s,
-        balancing.lost_placements_per_s,
+        balancing.lost_bundles_per_s,
     )
 
 

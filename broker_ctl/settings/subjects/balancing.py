@@ -145,7 +145,7 @@ class BalancingSettings:
             used_with=(BALANCED,),
         ),
     ] = 300
-    lost_placements_per_s: Annotated[
+    lost_bundles_per_s: Annotated[
         int,
         Setting(
             "loadBalancerMaxPlacementsPerSecondOfLostBrokers",

@@ -25,7 +25,8 @@ class LoadReportSettings:
         int,
         Setting(
             "loadBalancerReportUpdateThresholdPercentage",
-            "Change of usage, traffic or number of bundles that triggers a load report.",
+            "Change of usage or traffic that triggers a load report; a bundle that was acquired or "
+            "released always does.",
             is_dynamic=True,
             used_with=(OWN_BROKER, BALANCED),
         ),
