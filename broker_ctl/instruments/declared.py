@@ -229,7 +229,7 @@ class FailsafeInstruments:
 
 
 class ApiInstruments:
-    """Lookups, HTTP, and the process; the series name the leader's commands orders."""
+    """Lookups, HTTP, and the process."""
 
     def __init__(self) -> None:
         self.lookup_ms = Summary("pulsar_broker_lookup", "Latency of a lookup, ms.")

@@ -55,7 +55,7 @@ def _sections() -> Iterator[str]:
     yield "## A daemon beside a Pulsar cluster\n"
     yield (
         "With `dataPlane=pulsar` the daemon serves these, and of the above what steers and shows "
-        "the balancing, `/healthz`, `/readyz` and `/metrics`.\n"
+        "the balancing, `/livez`, `/readyz` and `/metrics`.\n"
     )
     yield from map(_entry, attached_routes())
 

@@ -40,7 +40,7 @@ class ConfigurationRoutes:
         return responses.json(await self._configuration.overrides())
 
     async def effective(self, _: web.Request) -> web.Response:
-        """The values in force on this broker, without secrets: the route needs no token."""
+        """The values in force on this broker, without secrets: every role may read them."""
         return responses.json(self._configuration.effective())
 
     @supports_dry_run

@@ -49,5 +49,5 @@ class ReplicationRoutes:
         return report_dry_run() if is_dry else responses.no_content()
 
     async def permissions(self, request: web.Request) -> web.Response:
-        """The stored permissions of roles; the broker process enforces them."""
+        """The stored permissions of roles; for lookups they count with authorizationEnabled."""
         return responses.json(await self._policies.permissions(namespace_in(request)))

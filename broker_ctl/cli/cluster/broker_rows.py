@@ -51,7 +51,7 @@ async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
     try:
         overview: Mapping[str, Any] = await client.get(_CLUSTER)
     except HttpError as error:
-        # The list of brokers needs no token; the leader's overview does.
+        # Every role may list the brokers; the leader's overview needs one of operators or viewers.
         echo(f"version, start and state are unknown: {error}", err=True)
         return {}
     return overview
