@@ -14,10 +14,11 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.election.election_node import ElectionNode
 from broker_ctl.coordination.election.election_records import ElectionRecords, LeaderRecords
+from broker_ctl.coordination.election.giving_way import GivingWay
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.machines.election import STABLE_S, Action, Event, State, pause_s, step
+from broker_ctl.core.machines.election import Action, Event, State, step
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.errors import StoreError
 from broker_ctl.retry import is_any, retry
@@ -70,9 +71,7 @@ class Election:
         self._ended = asyncio.Event()
         self._ended.set()
         self._resigning = asyncio.Event()
-        self._setbacks = 0
-        self._led_since_s = 0.0
-        self._stepped_down_s = 0.0
+        self._giving_way = GivingWay(clock, rng)
 
     # State.
 
@@ -227,6 +226,7 @@ class Election:
                 case Action.DELETE:
                     await self._wait_work()
                     await self._node.delete()
+                    self._giving_way.on_node_deleted()
                     self._wake.set()
 
     async def _lead(
@@ -246,9 +246,7 @@ class Election:
     def _step_down(self) -> None:
         if self._leadership is None:
             return
-        self._stepped_down_s = self._clock.now_s()
-        is_stable = self._stepped_down_s - self._led_since_s > STABLE_S
-        self._setbacks = 0 if is_stable else self._setbacks + 1
+        self._giving_way.on_stepped_down()
         self._leadership.end()
         self._leadership, self._czxid = None, 0
         if self._work is not None:
@@ -259,9 +257,10 @@ class Election:
 
     async def _claim(self) -> bool:
         """Create the node under a new epoch; returns whether this broker was elected."""
+        is_due = await self._wait_turn()
         # The node is read again after any outcome.
         self._wake.set()
-        if not await self._wait_turn():
+        if not is_due:
             return False
         cuts = self._cuts
         claimed = await self._node.claim()
@@ -270,7 +269,7 @@ class Election:
         if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
         self._leader, self._czxid = self._own, claimed.czxid
-        self._led_since_s = self._clock.now_s()
+        self._giving_way.on_elected()
         self._leadership = Leadership(self._election_name, claimed.epoch, self._watcher.check)
         return True
 
@@ -279,20 +278,18 @@ class Election:
         return self._clock.now_s() < self._watcher.deadline_s
 
     async def _wait_turn(self) -> bool:
-        """Wait, longer after a setback so that others go first; False if it must not claim now.
-
-        Docs: pulsar-leader-election; anti-flap.
-        """
+        """Wait until others have had their turn; false if it must not claim now."""
         # The queued deletion of an earlier node must not hit the new one.
         await self._node.wait_deleted_node()
-        due_s = self._stepped_down_s + pause_s(self._setbacks, self._rng.uniform(0, 1))
-        left_s = max(0.0, due_s - self._clock.now_s())
+        left_s = self._giving_way.left_s
         if not self._has_authority:
             # Without authority the node would only block other candidates.
             left_s = max(left_s, _POLL_S)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(left_s):
-                await self._resigning.wait()
+        if left_s > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._wake.wait()
+                return False  # another one may lead
         await self._wait_work()
         return self._has_authority and not self._resigning.is_set()
 

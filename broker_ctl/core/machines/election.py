@@ -55,7 +55,7 @@ STABLE_S: Final = 300.0
 
 
 def pause_s(setbacks: int, draw: float) -> float:
-    """Pause from the end of the last term, after a number of consecutive ones that ended early.
+    """Pause from the end of the last term and its node, after consecutive ones that ended early.
 
     ``draw`` is uniform in 0 to 1. Other candidates do not wait: a leader that keeps failing gives
     way to them, and without any it is elected again.

@@ -9,9 +9,18 @@ import pytest
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.machines.election import STABLE_S, State
+from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
-from broker_ctl.store.interface import Create, CreateMode, Delete, Operation, Result, SetData
+from broker_ctl.store.interface import (
+    Create,
+    CreateMode,
+    Delete,
+    Operation,
+    Result,
+    SetData,
+    Versioned,
+)
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
@@ -289,6 +298,37 @@ async def test_one_that_has_given_way_once_does_not_wait_when_the_next_leader_is
             # Nobody waits for the pause of the one that led before.
             await eventually(lambda: next_.leads, deadline_s=0.2, poll_s=0.01)  # noqa: B023
             await asyncio.sleep(10.0)
+
+
+@in_virtual_time
+async def test_one_that_gives_way_does_so_once_its_node_is_gone_however_late() -> None:
+    async with candidates(2) as (one, two):
+        one.stand()
+        await elected([one])
+        two.stand()
+        original = two.store.get
+
+        async def get(path: str) -> Versioned | None:
+            await asyncio.sleep(0.05)
+            return await original(path)
+
+        two.store.get = get  # type: ignore[method-assign]  # two is farther away
+        # The node is deleted after the work has ended.
+        one.pause_s = 5.0
+        one.election.on_session_action(SessionAction.FENCE)
+        assert await elected([one, two]) is two
+
+
+@in_virtual_time
+async def test_one_that_gives_way_learns_at_once_who_leads() -> None:
+    async with candidates(2) as (one, two):
+        one.failure = ValueError("the work fails")
+        one.stand()
+        await eventually(lambda: len(one.leaderships) == 7, deadline_s=60.0)
+        two.stand()
+        await eventually(lambda: two.leads)
+        await eventually(lambda: one.election.leader, deadline_s=0.2, poll_s=0.01)
+        assert one.state is State.FOLLOWING
 
 
 @in_virtual_time
