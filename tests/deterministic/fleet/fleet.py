@@ -163,7 +163,7 @@ class Fleet:
                 self.lookups["refused"] += 1
 
     def _any_ready(self) -> FleetDaemon | None:
-        """A client that cannot connect to one host tries the next at once.
+        """A client whose host is gone, or answers that it is not ready, tries another at once.
 
         A client that waited a second instead would be served the later the more hosts are gone.
         """
