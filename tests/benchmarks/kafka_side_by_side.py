@@ -15,11 +15,14 @@ controlled_shutdown   from SIGTERM (Kafka) or the request (broker-ctl) until the
 reassignment          of 1,000 partitions, which have no records, from one broker to another
 topic_creation        of 10,000 partitions, until each broker has its replicas
 topic_deletion        of the same, until its node is gone
+
+A broker of Kafka has a file open for each of its replicas.
 """
 
 import argparse
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -30,7 +33,7 @@ def main() -> None:
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
-    from tests.benchmarks.kafka.course import run
+    from tests.benchmarks.kafka.course import BROKERS, run
     from tests.benchmarks.kafka.release import release
     from tests.benchmarks.kafka.rows import ROWS
     from tests.benchmarks.kafka.sizes import Sizes
@@ -47,6 +50,13 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2_000, help="a multiple of 50 (2000)")
     parser.add_argument("--moved", type=int, default=1_000, help="of the reassignment (1000)")
     parser.add_argument("--large", type=int, default=10_000, help="of the large topic (10000)")
+    parser.add_argument(
+        "--large-replicas",
+        type=int,
+        default=3,
+        choices=range(1, BROKERS + 1),
+        help="of each of its partitions (3)",
+    )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (3)")
     parser.add_argument(
         "--only", action="append", choices=ROWS, help="measure only this row; repeatable"
@@ -63,9 +73,17 @@ def main() -> None:
         arguments.partitions,
         arguments.moved,
         arguments.large,
+        arguments.large_replicas,
         arguments.runs,
         arguments.only or ROWS,
     )
+
+    needed, limit = sizes.files_of_a_broker(BROKERS), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if needed > limit != resource.RLIM_INFINITY:
+        parser.error(
+            f"a broker of Kafka opens up to {needed} files, and a process may open {limit} "
+            "(ulimit -Hn): raise that, or ask for fewer partitions or --large-replicas"
+        )
 
     async def measured() -> dict[str, object]:
         return await run(await release(), sizes, heap_mb_of(arguments.heap))

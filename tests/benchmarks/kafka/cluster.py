@@ -36,13 +36,13 @@ class KafkaBroker:
     def __init__(self, release: Release, directory: Path, number: int, port: int, zk: str) -> None:
         self.number = number
         self.address = f"{LOOPBACK}:{port}"
-        data = directory / "data"
+        self._data = directory / "data"
         settings = (
             f"broker.id={number}",
             f"listeners=PLAINTEXT://{self.address}",
             f"zookeeper.connect={zk}{CHROOT}",
             "zookeeper.session.timeout.ms=6000",
-            f"log.dirs={data}",
+            f"log.dirs={self._data}",
             # Leadership goes back only when the benchmark asks for it.
             "auto.leader.rebalance.enable=false",
             # An index is 10 MiB for each partition otherwise, before a record is written.
@@ -82,6 +82,16 @@ class KafkaBroker:
     async def stop(self) -> None:
         """SIGTERM: it asks the controller to be let go."""
         await self._process.stop()
+
+    def assert_running(self) -> None:
+        """Assert that it has not ended; with the end of its log."""
+        assert self._process.is_running, (
+            f"broker {self.number} of Kafka ended\n{self._process.log_tail()}"
+        )
+
+    def has_deleted_logs(self) -> bool:
+        """Whether it has logs whose partitions are deleted, but their files are not."""
+        return any(self._data.glob("*-delete"))
 
     def finished(self, since_s: float) -> list[tuple[float, int]]:
         """Instructions that it has carried out: when (wall clock, s), for how many partitions.

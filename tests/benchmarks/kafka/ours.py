@@ -70,8 +70,7 @@ class Ours:
 
     async def creation(self) -> rows.Window:
         """See `rows.System`."""
-        ids = sorted(self.scene.daemons.by_id)
-        turns = [ids[turn:] + ids[:turn] for turn in range(len(ids))]
+        turns = self.sizes.large_lists(self.scene.daemons.by_id)
         replicas = {str(row): turns[row % len(turns)] for row in range(self.sizes.large)}
         return await self._create(_LARGE, replicas)
 

@@ -2,6 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
+
+# Jars, sockets, logs of a broker of Kafka, and some to spare.
+_OTHER_FILES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +16,7 @@ class Sizes:
         partitions: with three replicas, in topics of 50, all led by one broker.
         moved: of one topic, from one broker to another.
         large: of the topic that is made and deleted.
+        large_replicas: of each of its partitions.
         runs: of which the median counts, after one that does not.
         rows: names of those that are measured.
     """
@@ -19,5 +24,19 @@ class Sizes:
     partitions: int
     moved: int
     large: int
+    large_replicas: int
     runs: int
     rows: Collection[str]
+
+    def files_of_a_broker(self, brokers: int) -> int:
+        """How many files a broker of Kafka has open: one for each replica, and others.
+
+        At the limit of its process it takes its only log directory for failed, and ends.
+        """
+        large = -(-self.large * self.large_replicas // brokers)
+        return self.partitions + self.moved + large + _OTHER_FILES
+
+    def large_lists(self, ids: Collection[int]) -> list[list[int]]:
+        """Replicas of the large topic's partitions, in turn."""
+        order = sorted(ids)
+        return [(order[turn:] + order[:turn])[: self.large_replicas] for turn in range(len(order))]

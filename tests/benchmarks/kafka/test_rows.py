@@ -8,6 +8,7 @@ import pytest
 from tests.benchmarks.kafka import cpu, rows
 from tests.benchmarks.kafka.cluster import KafkaBroker
 from tests.benchmarks.kafka.release import Release
+from tests.benchmarks.kafka.sizes import Sizes
 
 # As Kafka 3.9.1 writes them.
 LINES = (
@@ -73,3 +74,34 @@ def test_each_instruction_that_was_carried_out_is_found_once(tmp_path: Path) -> 
     assert broker.finished(0.0) == []
     log.write_text(f"{log.read_text(encoding='utf-8')}le\n{LINES}", encoding="utf-8")
     assert broker.finished(second_s) == [(second_s, 1)]
+
+
+async def test_a_broker_that_has_ended_is_named_with_its_last_words(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    program.write_text(
+        "#!/bin/sh\necho too many files\necho '[KafkaServer id=1] started'\n", encoding="utf-8"
+    )
+    program.chmod(0o755)
+    broker = KafkaBroker(Release(program, "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    await broker.start()
+    await broker.kill()
+    with pytest.raises(AssertionError, match=r"broker 1 of Kafka ended\n(?s:.*)too many files"):
+        broker.assert_running()
+
+
+def test_logs_of_a_deleted_topic_are_there_until_their_files_go(tmp_path: Path) -> None:
+    broker = KafkaBroker(Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    assert not broker.has_deleted_logs()
+    (tmp_path / "data/large-0-7").mkdir(parents=True)
+    assert not broker.has_deleted_logs()
+    (tmp_path / "data/large-0-7").rename(tmp_path / "data/large-0-7.0a1b-delete")
+    assert broker.has_deleted_logs()
+
+
+def test_sizes_say_how_many_files_a_broker_opens() -> None:
+    three = Sizes(2_000, 1_000, 10_000, 3, 3, rows.ROWS)
+    two = Sizes(2_000, 1_000, 10_000, 2, 3, rows.ROWS)
+    assert three.files_of_a_broker(3) - two.files_of_a_broker(3) == 10_000 - 6_667
+    assert three.files_of_a_broker(3) > 13_000
+    assert three.large_lists([3, 1, 2]) == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+    assert two.large_lists([3, 1, 2]) == [[1, 2], [2, 3], [3, 1]]
