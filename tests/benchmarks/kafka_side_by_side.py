@@ -62,6 +62,9 @@ def main() -> None:
         "--only", action="append", choices=ROWS, help="measure only this row; repeatable"
     )
     parser.add_argument("--heap", default="1g", help="largest Java heap of a server (1g)")
+    parser.add_argument(
+        "--kafka-heap", default="4g", help="largest Java heap of a broker of Kafka (4g)"
+    )
     arguments = parser.parse_args()
     if arguments.partitions % 50:
         parser.error("--partitions is a multiple of 50")
@@ -74,6 +77,7 @@ def main() -> None:
         arguments.moved,
         arguments.large,
         arguments.large_replicas,
+        heap_mb_of(arguments.kafka_heap),
         arguments.runs,
         arguments.only or ROWS,
     )

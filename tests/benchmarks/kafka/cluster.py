@@ -33,7 +33,16 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1} %m%n
 class KafkaBroker:
     """One broker; its port stays its own while it is down."""
 
-    def __init__(self, release: Release, directory: Path, number: int, port: int, zk: str) -> None:
+    def __init__(
+        self,
+        release: Release,
+        directory: Path,
+        number: int,
+        port: int,
+        zk: str,
+        *,
+        heap_mb: int,
+    ) -> None:
         self.number = number
         self.address = f"{LOOPBACK}:{port}"
         self._data = directory / "data"
@@ -52,7 +61,9 @@ class KafkaBroker:
         self._process = JavaProcess(
             directory,
             (
-                *(str(release.java), "-Xmx1g", "-XX:+UseG1GC", "-cp", release.class_path),
+                *(str(release.java), f"-Xmx{heap_mb}m", "-XX:+UseG1GC"),
+                # Without memory it goes on for minutes, and answers nothing.
+                *("-XX:+ExitOnOutOfMemoryError", "-cp", release.class_path),
                 *("-Dlog4j.configuration=file:log4j.properties", "kafka.Kafka"),
                 "server.properties",
             ),
@@ -159,14 +170,15 @@ async def operator(release: Release, address: str) -> AsyncIterator[Operator]:
 
 @asynccontextmanager
 async def kafka_brokers(
-    release: Release, directory: Path, zookeeper: str, count: int
+    release: Release, directory: Path, zookeeper: str, count: int, heap_mb: int
 ) -> AsyncIterator[dict[int, KafkaBroker]]:
     """Brokers 1 to ``count``, by id; the first one to start is the controller."""
     async with AsyncExitStack() as stack:
         brokers: dict[int, KafkaBroker] = {}
         for number in range(1, count + 1):
             port = port_of(stack.enter_context(reserve_port()))
-            broker = KafkaBroker(release, directory / f"kafka-{number}", number, port, zookeeper)
+            home = directory / f"kafka-{number}"
+            broker = KafkaBroker(release, home, number, port, zookeeper, heap_mb=heap_mb)
             stack.push_async_callback(broker.kill)
             await broker.start()
             brokers[number] = broker

@@ -39,7 +39,9 @@ async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
         for chroot in (CHROOT, _OURS):
             await _create(hosts, chroot)
         report_progress(f"Kafka {release.version} starts")
-        brokers = await stack.enter_async_context(kafka_brokers(release, directory, hosts, BROKERS))
+        brokers = await stack.enter_async_context(
+            kafka_brokers(release, directory, hosts, BROKERS, sizes.heap_mb)
+        )
         asked = await stack.enter_async_context(operator(release, brokers[1].address))
         store = await _opened(hosts, CHROOT)
         stack.push_async_callback(store.close)

@@ -17,6 +17,7 @@ class Sizes:
         moved: of one topic, from one broker to another.
         large: of the topic that is made and deleted.
         large_replicas: of each of its partitions.
+        heap_mb: of a broker of Kafka, at most.
         runs: of which the median counts, after one that does not.
         rows: names of those that are measured.
     """
@@ -25,6 +26,7 @@ class Sizes:
     moved: int
     large: int
     large_replicas: int
+    heap_mb: int
     runs: int
     rows: Collection[str]
 

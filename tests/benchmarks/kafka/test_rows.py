@@ -64,7 +64,9 @@ def test_cpu_time_is_read_from_the_kernel() -> None:
 
 
 def test_each_instruction_that_was_carried_out_is_found_once(tmp_path: Path) -> None:
-    broker = KafkaBroker(Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    broker = KafkaBroker(
+        Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181", heap_mb=64
+    )
     assert broker.finished(0.0) == []
     log = tmp_path / "log"
     log.write_text(LINES + "2026-11-26 19:52:30,000 INFO a line that is not who", encoding="utf-8")
@@ -82,7 +84,9 @@ async def test_a_broker_that_has_ended_is_named_with_its_last_words(tmp_path: Pa
         "#!/bin/sh\necho too many files\necho '[KafkaServer id=1] started'\n", encoding="utf-8"
     )
     program.chmod(0o755)
-    broker = KafkaBroker(Release(program, "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    broker = KafkaBroker(
+        Release(program, "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181", heap_mb=64
+    )
     await broker.start()
     await broker.kill()
     with pytest.raises(AssertionError, match=r"broker 1 of Kafka ended\n(?s:.*)too many files"):
@@ -90,7 +94,9 @@ async def test_a_broker_that_has_ended_is_named_with_its_last_words(tmp_path: Pa
 
 
 def test_logs_of_a_deleted_topic_are_there_until_their_files_go(tmp_path: Path) -> None:
-    broker = KafkaBroker(Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    broker = KafkaBroker(
+        Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181", heap_mb=64
+    )
     assert not broker.has_deleted_logs()
     (tmp_path / "data/large-0-7").mkdir(parents=True)
     assert not broker.has_deleted_logs()
@@ -99,8 +105,8 @@ def test_logs_of_a_deleted_topic_are_there_until_their_files_go(tmp_path: Path) 
 
 
 def test_sizes_say_how_many_files_a_broker_opens() -> None:
-    three = Sizes(2_000, 1_000, 10_000, 3, 3, rows.ROWS)
-    two = Sizes(2_000, 1_000, 10_000, 2, 3, rows.ROWS)
+    three = Sizes(2_000, 1_000, 10_000, 3, 64, 3, rows.ROWS)
+    two = Sizes(2_000, 1_000, 10_000, 2, 64, 3, rows.ROWS)
     assert three.files_of_a_broker(3) - two.files_of_a_broker(3) == 10_000 - 6_667
     assert three.files_of_a_broker(3) > 13_000
     assert three.large_lists([3, 1, 2]) == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]

@@ -111,6 +111,8 @@ class Theirs:
         began_s, _ = await self.operator.ask("delete", _LARGE)
 
         async def is_gone() -> bool:
+            for broker in self.brokers.values():
+                broker.assert_running()
             return await self.store.exists(partition_paths.topic(_LARGE)) is None
 
         await eventually(is_gone, _LIMIT_S, "the topic goes", 0.02)
