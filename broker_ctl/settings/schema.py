@@ -19,6 +19,8 @@ DYNAMIC_ORIGIN: Final = "dynamic"
 
 # Longest suffix first: `_mib_per_s` ends in `_s`, too.
 _UNITS: Final = (
+    ("_bytes_per_s", "bytes/s"),
+    ("_kib_per_s", "KiB/s"),
     ("_mib_per_s", "MiB/s"),
     ("_msg_per_s", "msg/s"),
     ("_req_per_s", "requests/s"),

@@ -43,4 +43,5 @@ def _entry(one: Instrument) -> str:
 
 def unit_of(name: str) -> str:
     """The unit in which a name ends; empty for counts."""
-    return next((unit for word in name.split("_")[::-1] if (unit := _UNITS.get(word))), "")
+    rate = "/s" if "_per_second" in name else ""
+    return next((unit + rate for word in name.split("_")[::-1] if (unit := _UNITS.get(word))), "")

@@ -85,6 +85,7 @@ def test_every_metric_is_there_with_kind_labels_unit_and_help() -> None:
         ("pulsar_metadata_store_ops_latency_ms", "ms"),
         ("broker_ctl_revalidation_seconds", "s"),
         ("pulsar_metadata_store_put_bytes_total", "bytes"),
+        ("broker_ctl_replica_throttle_bytes_per_second", "bytes/s"),
         ("broker_ctl_brokers", ""),
     ],
 )

@@ -86,5 +86,5 @@ def _workload(chosen: DataPlaneSettings) -> TrafficSource:
 def _capacity(chosen: DataPlaneSettings, usual: Capacity) -> Capacity:
     return Capacity(
         chosen.simulated_max_msg_per_s or usual.msg_rate,
-        chosen.simulated_max_throughput_bytes or usual.bytes_s,
+        chosen.simulated_max_bytes_per_s or usual.bytes_s,
     )

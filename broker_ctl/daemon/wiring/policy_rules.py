@@ -54,7 +54,7 @@ def shedding_rules(settings: Settings) -> SheddingRules:
         difference=DifferenceRules(
             max_ratio=shedders.max_unload_ratio,
             min_msg_rate=shedders.min_unload_msg_per_s,
-            min_throughput_bytes=shedders.min_unload_throughput_bytes,
+            min_throughput_bytes=shedders.min_unload_bytes_per_s,
         ),
         uniform=UniformRules(
             msg_rate_percent=shedders.rate_difference_percent,
@@ -112,7 +112,7 @@ def _slow_rules(settings: Settings) -> SlowRules:
         is_removing=slow.removal_enabled,
         peers_times=slow.peers_multiple,
         own_times=slow.history_multiple,
-        min_throughput_bytes=slow.min_throughput_kib * 1024.0,
+        min_throughput_bytes=slow.min_throughput_kib_per_s * 1024.0,
         min_usage_ratio=slow.min_usage_percent / 100,
         report_age_s=settings.load_report.ttl_s,
         demoted_score=slow.demotion_score,

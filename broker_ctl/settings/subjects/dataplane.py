@@ -157,7 +157,7 @@ class DataPlaneSettings:
             used_with=(SIMULATED,),
         ),
     ] = None
-    simulated_max_throughput_bytes: Annotated[
+    simulated_max_bytes_per_s: Annotated[
         float | None,
         Setting(
             "simulatedMaxBytesPerSecond",

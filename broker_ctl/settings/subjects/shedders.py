@@ -76,12 +76,11 @@ class ShedderSettings:
             instead=(_CHURN,),
         ),
     ] = 1000
-    min_unload_throughput_bytes: Annotated[
+    min_unload_bytes_per_s: Annotated[
         int,
         Setting(
             "minUnloadMessageThroughput",
-            "UniformLoadShedder, AvgShedder: throughput, per second, below which nothing is "
-            "unloaded.",
+            "UniformLoadShedder, AvgShedder: throughput below which nothing is unloaded.",
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder", "AvgShedder"),
             instead=(_CHURN,),

@@ -51,11 +51,11 @@ class SlowBrokerSettings:
             used_with=DETECTING,
         ),
     ] = 3.0
-    min_throughput_kib: Annotated[
+    min_throughput_kib_per_s: Annotated[
         int,
         Setting(
             "loadBalancerSlowBrokerMinThroughputKbytes",
-            "Throughput, per second, below which a broker is not checked.",
+            "Throughput below which a broker is not checked.",
             at_least=0,
             is_dynamic=True,
             used_with=DETECTING,
