@@ -14,6 +14,13 @@ _T = TypeVar("_T")
 
 FORMAT_VERSION: Final = 1
 _VERSION_FIELD: Final = "version"
+# Far beyond any broker. Up to here, sums over all bundles of a cluster, and their squares, are
+# finite.
+_MOST: Final = 1e20
+# What is smaller has an inverse beyond that, and is nothing.
+_LEAST: Final = 1e-20
+# The sum over the lines of a report fits into 64 bits.
+_MOST_COUNT: Final = 2**48
 
 
 class Fields:
@@ -81,8 +88,18 @@ class Fields:
         return self._value(name, int, default)
 
     def number(self, name: str) -> float:
-        """A number, 0 where it is absent."""
-        return float(self._value(name, (int, float), 0.0))
+        """An amount to calculate with, 0 where it is absent."""
+        value = float(self._value(name, (int, float), 0.0))
+        if abs(value) > _MOST:
+            raise self.corrupt(name, f"{value:g} is too large")
+        return value if abs(value) >= _LEAST else 0.0
+
+    def count(self, name: str) -> int:
+        """A whole number to calculate with, 0 where it is absent."""
+        value = self.integer(name, 0)
+        if abs(value) > _MOST_COUNT:
+            raise self.corrupt(name, f"{value} is too large")
+        return value
 
     def flag(self, name: str, default: bool) -> bool:
         """A boolean."""

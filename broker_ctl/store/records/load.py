@@ -163,8 +163,8 @@ def _decode_load(broker_id: str, fields: Fields) -> BrokerLoad:
         broker_id,
         decode_usage(fields),
         lines,
-        fields.integer("lastUpdate", 0),
-        fields.integer("startTimestamp", 0),
+        fields.count("lastUpdate"),
+        fields.count("startTimestamp"),
         fields.text("brokerVersionString", ""),
         unlisted,
         unlisted_bundles,
@@ -211,7 +211,7 @@ class BundleData:
         fields = Fields.of(path, data)
         short = _decode_average(fields.child("shortTermData"), SHORT_SAMPLES)
         long = _decode_average(fields.child("longTermData"), LONG_SAMPLES)
-        return cls(BundleLoad(short, long, fields.integer("topics", 0)))
+        return cls(BundleLoad(short, long, fields.count("topics")))
 
     def encode(self) -> bytes:
         """The payload."""

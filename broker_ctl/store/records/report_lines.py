@@ -49,10 +49,10 @@ def _decode_stats(fields: Fields) -> BundleStats:
         fields.number("msgRateOut"),
         fields.number("msgThroughputIn"),
         fields.number("msgThroughputOut"),
-        fields.integer("topics", 0),
-        fields.integer("producerCount", 0),
-        fields.integer("consumerCount", 0),
-        fields.integer("cacheSize", 0),
+        fields.count("topics"),
+        fields.count("producerCount"),
+        fields.count("consumerCount"),
+        fields.count("cacheSize"),
     )
 
 
@@ -74,7 +74,7 @@ def decode_lines(fields: Fields, name: str) -> tuple[dict[str, BundleStats], Bun
     """
     parent = fields.child(name)
     lines = {bundle: _decode_stats(parent.child(bundle)) for bundle in parent.values}
-    unlisted = max(0, fields.integer("numBundles", 0) - len(lines))
+    unlisted = max(0, fields.count("numBundles") - len(lines))
     return lines, _rest(fields, lines) if unlisted else BundleStats(), unlisted
 
 
@@ -86,7 +86,7 @@ def _rest(fields: Fields, lines: Mapping[str, BundleStats]) -> BundleStats:
         max(0.0, fields.number("msgRateOut") - listed.msg_rate_out),
         max(0.0, fields.number("msgThroughputIn") - listed.msg_throughput_in),
         max(0.0, fields.number("msgThroughputOut") - listed.msg_throughput_out),
-        max(0, fields.integer("numTopics", 0) - listed.topics),
-        max(0, fields.integer("numProducers", 0) - listed.producers),
-        max(0, fields.integer("numConsumers", 0) - listed.consumers),
+        max(0, fields.count("numTopics") - listed.topics),
+        max(0, fields.count("numProducers") - listed.producers),
+        max(0, fields.count("numConsumers") - listed.consumers),
     )

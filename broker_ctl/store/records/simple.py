@@ -130,8 +130,8 @@ def _decode_load(broker_id: str, fields: Fields) -> BrokerLoad:
         broker_id,
         decode_usage(usage) if usage.values else SystemUsage(),
         lines,
-        fields.integer("timestamp", 0),
-        fields.integer("startTimestamp", 0),
+        fields.count("timestamp"),
+        fields.count("startTimestamp"),
         unlisted=unlisted,
         unlisted_bundles=unlisted_bundles,
     )

@@ -106,6 +106,29 @@ def test_a_payload_that_is_not_a_report_is_corrupt(payload: str) -> None:
         decode_report(PATH, payload.encode())
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cpu": {"usage": 1e300, "limit": 800.0}},
+        {"cpu": {"usage": -1e300, "limit": 800.0}},
+        {"lastStats": {BUNDLE: {"msgRateIn": 1e308}}},
+        {"lastStats": {BUNDLE: {"topics": 2**63 - 1}}},
+        {"lastStats": {BUNDLE: {"cacheSize": -(2**63)}}},
+        {"numBundles": 2**64 - 1},
+        {"lastUpdate": 2**64 - 1},
+    ],
+)
+def test_a_report_of_more_than_any_broker_has_is_corrupt(fields: dict[str, object]) -> None:
+    with pytest.raises(CorruptRecord, match="too large"):
+        decode_report(PATH, json.dumps(fields).encode())
+
+
+def test_a_number_whose_inverse_would_be_infinite_is_zero() -> None:
+    limits = {"cpu": {"usage": 80.0, "limit": 5e-324}, "memory": {"usage": -1e-320, "limit": 1e-9}}
+    usage = decode_report(PATH, json.dumps(limits).encode()).load.usage
+    assert (usage.cpu.limit, usage.memory.usage, usage.memory.limit) == (0.0, 0.0, 1e-9)
+
+
 @pytest.mark.parametrize("kind", [LocalBrokerData, LoadReport])
 def test_bundles_without_room_count_in_the_totals_and_are_read_back(
     kind: type[LocalBrokerData] | type[LoadReport],
