@@ -17,7 +17,7 @@ from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import PERSISTENT
@@ -148,13 +148,12 @@ class Placements:
         self._constraints = constraints
         self._reserved.clear()
         self._with_reservations = None
-        if self._full is not None:
-            self._full = replace(self._full, constraints=constraints)
 
     def _judge_brokers(self, view: ClusterView) -> ClusterView:
-        """Find those that can receive, by the registry, which is newer than the view.
+        """Find those that can receive, by registry and drains, which are newer than the view.
 
         Returns the view without brokers whose session ended since: the next one has restarted ones.
+        The others drain as they do now: policies count the primaries that can receive.
         """
         ttl_s = self._dependencies.rules().placement_rules.report_ttl_s
         peers = self._dependencies.registry.peers
@@ -162,13 +161,16 @@ class Placements:
         judged_by = peers, self._dependencies.directives.drains, ttl_s
         if judged_by == self._judged_by:
             return view
-        living = {
-            broker_id: broker
-            for broker_id, broker in view.brokers.items()
-            if (peer := peers.get(broker_id)) and peer.session_id == broker.session_id
-        }
+        living: dict[str, BrokerView] = {}
+        for broker_id, broker in view.brokers.items():
+            if (peer := peers.get(broker_id)) and peer.session_id == broker.session_id:
+                is_draining = not self._dependencies.can_receive(broker_id)
+                is_changed = is_draining != broker.is_draining
+                living[broker_id] = (
+                    replace(broker, is_draining=is_draining) if is_changed else broker
+                )
         self._with_reservations = view = replace(view, brokers=living)
-        self._able = tuple(filter(self._dependencies.can_receive, view.receivers(ttl_s)))
+        self._able = view.receivers(ttl_s)
         self._judged_by = judged_by
         return view
 
@@ -219,6 +221,8 @@ class Placements:
             took_s = self._dependencies.clock.now_s() - now_s
             self._fresh_s = max(_FRESH_S, took_s / _MAX_VIEW_TIME_RATIO)
             self._with_reservations = None
+            # They may have changed while the view was taken.
+            self._apply_changed_constraints()
         if self._with_reservations is None:
             self._reserved = {
                 bundle: reservation
@@ -229,7 +233,8 @@ class Placements:
             by_broker: defaultdict[str, list[Bundle]] = defaultdict(list)
             for bundle, reservation in self._reserved.items():
                 by_broker[reservation.broker_id].append(bundle)
-            self._with_reservations = self._with(replace(self._full, bundles={}), by_broker)
+            without_bundles = replace(self._full, bundles={}, constraints=self._constraints)
+            self._with_reservations = self._with(without_bundles, by_broker)
             self._judged_by = None
         return self._with_reservations
 

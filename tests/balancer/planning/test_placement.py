@@ -7,6 +7,7 @@ import pytest
 
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
+from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -153,6 +154,20 @@ async def test_a_broker_that_is_drained_between_two_choices_receives_nothing_mor
     assert again == [B] * 7
 
 
+async def test_a_broker_whose_drain_ends_receives_again_although_the_view_has_the_drain(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
+) -> None:
+    await term.dependencies.directives.begin_drain(B, Drain(AuditInfo(0), 4, 0.0))
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    before = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
+    assert before == {A, C}
+    # The clock stands still: the next view of a large cluster may be minutes away.
+    await term.dependencies.directives.end_drain(B)
+    await eventually(lambda: term.dependencies.can_receive(B))
+    after = [(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[9:12]]
+    assert after == [B] * 3
+
+
 async def test_with_nobody_left_there_is_no_broker(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
@@ -272,6 +287,47 @@ async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
     await eventually(lambda: C not in term.dependencies.registry.peers)
     with pytest.raises(NoBroker, match="neither primary nor secondary of policy gold"):
         await term.placements.place(ring.bundles[1])
+    await term.load_monitor.close()
+
+
+async def test_a_primary_that_is_drained_lets_secondaries_receive_at_once(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
+    parts = replace(cluster.dependencies(A), constraints=lambda: Constraints((policy,)))
+    term = LeaderTerm.of(parts, await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
+    assert (await term.placements.place(ring.bundles[0])).broker_id == B
+    await term.dependencies.directives.begin_drain(B, Drain(AuditInfo(0), 4, 0.0))
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    # The view still has it as a primary that could receive.
+    assert (await term.placements.place(ring.bundles[1])).broker_id == C
+    await term.load_monitor.close()
+
+
+async def test_a_policy_that_is_set_while_a_view_is_taken_counts_for_the_placement(
+    cluster: LeaderCluster, ring: Ring, clock: ManualClock
+) -> None:
+    gold = Constraints((IsolationPolicy("gold", (".*/.*",), ("b",)),))
+    now, parts = NO_CONSTRAINTS, cluster.dependencies(A)
+    term = LeaderTerm.of(replace(parts, constraints=lambda: now), await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
+    promised = {bundle: await term.placements.place(bundle) for bundle in ring.bundles[:3]}
+    assert {choice.broker_id for choice in promised.values()} == {A, B, C}
+    build = term.snapshot_builder.build
+
+    async def build_slowly(draw_seed: int = 0) -> ClusterView:
+        nonlocal now
+        view = await build(draw_seed)
+        now = gold
+        return view
+
+    term.snapshot_builder.build = build_slowly  # type: ignore[method-assign]  # the race, made certain
+    clock.time_s += 5.0
+    assert (await term.placements.place(ring.bundles[3])).broker_id == B
+    assert set(term.placements.reserved) == {ring.bundles[3]}
     await term.load_monitor.close()
 
 
