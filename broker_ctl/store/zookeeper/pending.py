@@ -54,7 +54,8 @@ class Pending:
         try:
             future.set_result(call.decode(data, wire.REPLY_HEADER_BYTES))
         except errors.StoreError as error:
-            future.set_exception(error)
+            # Its traceback has this function, which has the future: as `RequestPipeline.call`.
+            future.set_exception(error.with_traceback(None))
             return error
         except (struct.error, UnicodeDecodeError, IndexError) as error:
             # The write was done, but its result has to be read back.

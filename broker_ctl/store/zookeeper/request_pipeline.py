@@ -92,6 +92,9 @@ class RequestPipeline:
         finally:
             if not request.is_sent:
                 self._waiting.pop(key, None)
+            # Its future has the error, which has this function: without a search for garbage both
+            # would stay, after each read of a node that does not exist.
+            del request
 
     def send_waiting(self) -> None:
         """Put requests on the wire, the oldest first, as long as there is room."""

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import weakref
 from collections.abc import Awaitable
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from broker_ctl.errors import (
     Ambiguous,
     ConnectionLoss,
+    MultiFailed,
     OperationTimeout,
     StoreClosed,
     StoreError,
     TooLarge,
 )
-from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.interface import CreateMode, Delete
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.time.waiting import eventually
@@ -274,6 +276,22 @@ async def test_a_closed_store_refuses_what_waits_and_what_comes(
     assert isinstance(waiting.result(), StoreClosed)
     assert isinstance(await outcome(store.get("/a")), StoreClosed)
     assert is_idle(store)
+
+
+async def test_the_error_of_a_request_is_freed_without_a_search_for_garbage(
+    store: ZooKeeperStore,
+) -> None:
+    """Its functions, and those around them, would stay with all that they know."""
+    failed: list[weakref.ref[MultiFailed]] = []
+    gc.disable()
+    try:
+        try:
+            await store.multi([Delete("/missing"), Delete("/missing")])
+        except MultiFailed as error:
+            failed.append(weakref.ref(error))
+        await eventually(lambda: [error() for error in failed] == [None], 5.0)
+    finally:
+        gc.enable()
 
 
 async def test_no_task_outlives_the_store(store: ZooKeeperStore, proxy: Proxy) -> None:
