@@ -11,6 +11,7 @@ changed.
 import asyncio
 import logging
 import math
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -61,8 +62,10 @@ class SnapshotBuilder:
         self._load_monitor = load_monitor
         self._memory = memory
         self.latest: ClusterView | None = None
-        # Freed at once, in the event loop, a view would hold it up for tens of milliseconds: the
-        # planner's thread frees it bit by bit while it takes the next one.
+        # Freed at once, in the event loop, a view would hold it up for tens of milliseconds. So its
+        # bundles are kept until nobody uses it any more, and then the planner's thread frees them
+        # bit by bit while it takes another view.
+        self._kept: list[tuple[weakref.ref[ClusterView], list[BundleView]]] = []
         self._former: list[BundleView] = []
         self.latest_ms = 0
         self.hot_topics: Mapping[Bundle, HotTopic] = {}
@@ -86,6 +89,7 @@ class SnapshotBuilder:
         now_s = self._dependencies.clock.now_s()
         self._memory.keep_only(self._load_monitor.loads)
         self._load_monitor.surges.advance(now_s)
+        self._retire_views()
         view = await self._dependencies.planner.run(
             snapshot,
             epoch=self._epoch,
@@ -101,6 +105,7 @@ class SnapshotBuilder:
             taken_at_ms=self._dependencies.clock.wall_ms(),
             surges=self._load_monitor.surges.current,
         )
+        self._kept.append((weakref.ref(view), list(view.bundles.values())))
         misplaced = await self._dependencies.planner.run(
             misplaced_bundles, view, rules.placement_rules
         )
@@ -109,11 +114,18 @@ class SnapshotBuilder:
             most_usage = max_bundle_usage(view, rules.splitting)
         self.hot_topics = await self._dependencies.planner.run(hot_topics, view, most_usage)
         self.misplaced = misplaced
-        if self.latest is not None:
-            # In addition: a build that began before the last one ended has not freed its view yet.
-            self._former += self.latest.bundles.values()
         self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         return view
+
+    def _retire_views(self) -> None:
+        """Give the bundles of views that nobody uses any more to the planner's thread."""
+        kept, self._kept = self._kept, []
+        for view, bundles in kept:
+            if view() is not None:
+                self._kept.append((view, bundles))
+            else:
+                # In addition: another build may be under way, which frees some at this moment.
+                self._former += bundles
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers with a report; others can neither receive commands nor be judged."""

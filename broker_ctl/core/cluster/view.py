@@ -146,7 +146,7 @@ class Settled:
     throughput_bytes: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ClusterView:
     """The cluster at one moment.
 

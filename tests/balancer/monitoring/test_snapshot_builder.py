@@ -1,6 +1,9 @@
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -224,6 +227,67 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
     assert len([bundle for bundle in view.bundles if bundle.namespace == LARGE]) == 2000
     # Five passes over the bundles, 256 of them a turn.
     assert turns >= 5 * 2000 // 256
+
+
+@pytest.mark.parametrize("stats", [BundleStats(msg_throughput_in=1e308), BundleStats(topics=2**62)])
+async def test_a_report_of_more_than_any_broker_has_does_not_end_the_term(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, stats: BundleStats
+) -> None:
+    """Sums of such numbers overflow; who can write into the store could end each leader."""
+    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    lines = {str(bundle): stats for bundle in ring.bundles[2:]}
+    load = replace(report.load, bundles=lines, updated_ms=report.load.updated_ms + 1_000_000)
+    await cluster.brokers[B].registry.publish(replace(report, load=load).encode())
+    await eventually(lambda: B not in term.load_monitor.reports)
+    view = await term.snapshot_builder.build()
+    assert set(view.brokers) == {A}
+    # Its owner node says so.
+    assert view.bundles[ring.bundles[2]].owner == B
+    assert term.load_monitor.corrupt == 1
+
+
+class Freed(str):
+    """Notes the thread that frees it, with the bundle that it is the hot topic of."""
+
+    __slots__ = ()
+    threads: ClassVar[Counter[str]] = Counter()
+
+    def __del__(self) -> None:
+        self.threads[threading.current_thread().name.partition("_")[0]] += 1
+
+
+@pytest.fixture
+def freed(term: LeaderTerm, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    monkeypatch.setattr(term.memory, "hot_topic", lambda _: Freed())
+    Freed.threads.clear()
+    return Freed.threads
+
+
+async def test_the_planners_thread_frees_a_view_whoever_used_it_last(
+    term: LeaderTerm, ring: Ring, freed: Counter[str]
+) -> None:
+    """The event loop would stop for tens of milliseconds where there are many bundles."""
+    build = term.snapshot_builder.build
+    # As a cycle that carries out its plan, or lookups.
+    used = await build()
+    for _ in range(3):
+        await build()
+    del used
+    await build()
+    await build()
+    assert freed == {"planner": 4 * len(term.load_monitor.loads)}
+
+
+async def test_the_planners_thread_frees_views_that_were_taken_at_the_same_time(
+    term: LeaderTerm, ring: Ring, freed: Counter[str]
+) -> None:
+    for _ in range(3):
+        async with asyncio.TaskGroup() as group:
+            for number in range(4):
+                group.create_task(term.snapshot_builder.build(), name=f"build {number}")
+    await term.snapshot_builder.build()
+    # All but the newest two.
+    assert freed == {"planner": 11 * len(term.load_monitor.loads)}
 
 
 async def test_a_report_that_is_replaced_while_a_view_is_taken_proves_no_ownership(
