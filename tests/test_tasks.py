@@ -1,11 +1,16 @@
 """Tasks have a name and an owner."""
 
 import asyncio
+import gc
 import logging
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from broker_ctl.tasks import TaskFaults, TaskScope, wait_until
+from broker_ctl.tasks import TaskFaults, TaskScope, run_all, wait_until
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
@@ -26,6 +31,47 @@ async def test_tasks_are_named_after_their_owner_and_end_with_it() -> None:
         assert len(scope) == 1
     assert task.cancelled()
     assert len(scope) == 0
+
+
+@in_virtual_time
+async def test_works_side_by_side_have_names_and_end_with_the_first_that_fails() -> None:
+    names: list[str] = []
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        names.append(task.get_name())
+        await never()
+
+    with pytest.raises(ExceptionGroup, match="in a TaskGroup"):
+        await run_all([("first", work()), ("second", work()), ("third", fail())])
+    assert names == ["first", "second"]
+
+
+@pytest.mark.parametrize("work", [never, fail])
+@in_virtual_time
+async def test_what_functions_know_is_freed_with_the_error_of_works_side_by_side(
+    work: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    known: list[weakref.ref[TaskFaults]] = []
+
+    async def knows() -> None:
+        faults = TaskFaults()
+        known.append(weakref.ref(faults))
+        await run_all([("work", work())])
+
+    gc.disable()
+    try:
+        async with TaskScope("test") as scope:
+            task = scope.start(knows(), "knows", is_joined=True)
+            await asyncio.sleep(1.0)
+            task.cancel()
+            with suppress(asyncio.CancelledError, ExceptionGroup):
+                await task
+            del task
+        await eventually(lambda: [each() for each in known] == [None], 5.0)
+    finally:
+        gc.enable()
 
 
 @in_virtual_time

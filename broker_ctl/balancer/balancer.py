@@ -33,7 +33,7 @@ from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.tasks import TaskScope
+from broker_ctl.tasks import TaskScope, run_all
 
 log = logging.getLogger(__name__)
 
@@ -135,9 +135,8 @@ class LoadBalancer:
 
     async def lead(self, leadership: Leadership) -> None:
         """Lead until cancelled, or until another leader is met."""
-        term = LeaderTerm.of(self._dependencies, leadership)
         try:
-            await self._lead(term)
+            await self._lead(LeaderTerm.of(self._dependencies, leadership))
         except* (Fenced, AuthorityLost) as group:
             log.info("leadership at epoch %d has ended: %s", leadership.epoch, group.exceptions[0])
 
@@ -151,11 +150,11 @@ class LoadBalancer:
             async with TaskScope(f"requests at epoch {term.leadership.epoch}") as requests:
                 self._active = _ActiveTerm(term, cycle, requests, ProposedPlans())
                 try:
-                    async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(_adopt(term), name="adopt moves")
-                        tasks.create_task(cycle.run(), name="cycle")
-                        for name, chore in self._chores.items():
-                            tasks.create_task(chore(term, self._stability_gate, found), name=name)
+                    chores = [
+                        (name, chore(term, self._stability_gate, found))
+                        for name, chore in self._chores.items()
+                    ]
+                    await run_all([("adopt moves", _adopt(term)), ("cycle", cycle.run()), *chores])
                 finally:
                     self._active = None
                     self._earlier_terms += tally(term)
@@ -303,6 +302,9 @@ class LoadBalancer:
             if task.cancelled() and current is not None and not current.cancelling():
                 raise NoLeader(f"{name}: the leadership ended meanwhile") from None
             raise
+        finally:
+            # Its error is in the task, and has this function: only a search would free them.
+            del task, active
 
 
 async def _read_earlier_averages(store: MetadataStore) -> Found:

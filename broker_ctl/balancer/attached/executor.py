@@ -93,7 +93,7 @@ class PulsarExecutor:
         self._recorder = recorder
         self._verifier = OutcomeVerifier(dependencies)
         self._execution_log = ExecutionLog(
-            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT, dependencies.tracer
+            recorder, dependencies.clock, _MAX_CONCURRENT, dependencies.tracer
         )
         self._numbers = count(1)
         self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()
@@ -114,7 +114,7 @@ class PulsarExecutor:
             for decision in decisions:
                 self._recorder.record(decision, Outcome("held_back", why))
             return {}
-        return await self._execution_log.execute_all(decisions, waits)
+        return await self._execution_log.execute_all(self._execute, decisions, waits)
 
     async def execute(self, decision: Action) -> Reply:
         """See `Executor.execute`.
@@ -124,7 +124,7 @@ class PulsarExecutor:
             LeadershipSuspended: the connection was lost; the cluster got no request.
             AuthorityLost: this process does not lead any more.
         """
-        return await self._execution_log.execute(decision)
+        return await self._execution_log.execute(self._execute, decision)
 
     async def adopt(self) -> None:
         """Nothing to do: the cluster carries out the requests of an earlier leader by itself."""

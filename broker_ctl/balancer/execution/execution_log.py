@@ -13,6 +13,7 @@ from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
+from broker_ctl.tasks import run_all
 from broker_ctl.tracing.spans import Tracer, caused_span
 
 log = logging.getLogger(__name__)
@@ -20,13 +21,14 @@ log = logging.getLogger(__name__)
 # By decision, those that must have ended before it starts.
 Waits = Mapping[Action, Sequence[Action]]
 NO_WAITS: Final[Waits] = MappingProxyType({})
+# Executes one decision; raises the reason for a failure.
+ExecuteOne = Callable[[Action], Awaitable[Reply]]
 
 
 class ExecutionLog:
     """Runs and records the decisions of one term.
 
     Args:
-        execute_one: executes one decision; raises the reason for a failure.
         max_concurrent: decisions at a time; moves are limited by the budgets of the plan.
         tracer: begins the trace of each decision, unless a request has; None: nothing is traced.
     """
@@ -35,18 +37,16 @@ class ExecutionLog:
         self,
         recorder: DecisionRecorder,
         clock: Clock,
-        execute_one: Callable[[Action], Awaitable[Reply]],
         max_concurrent: int,
         tracer: Tracer | None = None,
     ) -> None:
         self._tracer = tracer
         self._recorder = recorder
         self._clock = clock
-        self._execute_one = execute_one
         self._max_concurrent = max_concurrent
 
     async def execute_all(
-        self, decisions: Iterable[Action], waits: Waits = NO_WAITS
+        self, execute_one: ExecuteOne, decisions: Iterable[Action], waits: Waits = NO_WAITS
     ) -> Mapping[Action, Reply]:
         """Execute all decisions; returns the successful ones with their replies.
 
@@ -71,20 +71,18 @@ class ExecutionLog:
                     return
                 async with room:
                     with suppress_non_fatal():
-                        done[decision] = await self.execute(decision)
+                        done[decision] = await self.execute(execute_one, decision)
             finally:
                 ended[decision].set()
 
-        async with asyncio.TaskGroup() as group:
-            for decision in decided:
-                group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
+        await run_all((f"{each.kind} {each.bundles[0]}", one(each)) for each in decided)
         return done
 
     def _hold_back(self, decision: Action, missing: Action) -> None:
         text = f"{missing.bundles[0]} was to make room for it, and did not leave"
         self._recorder.record(decision, Outcome("held_back", text))
 
-    async def execute(self, decision: Action) -> Reply:
+    async def execute(self, execute_one: ExecuteOne, decision: Action) -> Reply:
         """Execute one decision and record its outcome; returns the reply.
 
         Raises:
@@ -92,7 +90,7 @@ class ExecutionLog:
             Fenced, AuthorityLost: this broker does not lead any more.
         """
         with self.recording(decision):
-            return await self._execute_one(decision)
+            return await execute_one(decision)
 
     @contextmanager
     def recording(self, decision: Action, traceparent: str = "") -> Iterator[None]:

@@ -1,6 +1,5 @@
 """Execution of decisions: moves, splits, merges, placements; each outcome is recorded."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +39,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import MoveNode
+from broker_ctl.tasks import run_all
 from broker_ctl.tracing.spans import child_span, current_traceparent
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class BundleExecutor:
         self._choose = choose
         self._dispatch = Dispatch(connections.peers, leadership)
         self._execution_log = ExecutionLog(
-            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT, dependencies.tracer
+            recorder, dependencies.clock, _MAX_CONCURRENT, dependencies.tracer
         )
         self._numbers = count(1)
         self._driven: set[str] = set()
@@ -114,7 +114,7 @@ class BundleExecutor:
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        return await self._execution_log.execute_all(decisions, waits)
+        return await self._execution_log.execute_all(self._execute, decisions, waits)
 
     async def execute(self, decision: Action) -> Reply:
         """See `ExecutionLog.execute`; returns the owner's reply if it was asked.
@@ -123,7 +123,7 @@ class BundleExecutor:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
-        return await self._execution_log.execute(decision)
+        return await self._execution_log.execute(self._execute, decision)
 
     async def _execute(self, decision: Action) -> Reply:
         await self._leadership.wait_deciding()
@@ -262,11 +262,11 @@ class BundleExecutor:
         # Sync first: the local copy may lag behind the last writes of the earlier leader.
         await self._dependencies.store.sync(paths.MOVES)
         await self._moves.wait_synced()
-        async with asyncio.TaskGroup() as group:
-            for record in self._moves.all:
-                move_id = record.move.move_id
-                if move_id not in self._driven:
-                    group.create_task(self._adopt(record), name=f"adopt {move_id}")
+        await run_all(
+            (f"adopt {record.move.move_id}", self._adopt(record))
+            for record in self._moves.all
+            if record.move.move_id not in self._driven
+        )
 
     async def _adopt(self, record: MoveRecord) -> None:
         with suppress_non_fatal():

@@ -29,6 +29,7 @@ from broker_ctl.core.strategies.placement.misplaced import MisplacedBundle, misp
 from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
 from broker_ctl.core.strategies.splitting.hot_topics import HotTopic, hot_topics
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
+from broker_ctl.tasks import run_all
 
 log = logging.getLogger(__name__)
 
@@ -271,11 +272,16 @@ class SnapshotBuilder:
                 owners[bundle] = None if node is None else node.urls.broker_id
                 self._note(bundle, owners[bundle])
 
-        async with asyncio.TaskGroup() as group:
-            for number in range(min(_READS_AT_ONCE, len(bundles))):
-                group.create_task(work(), name=f"read owners {number}")
+        readers = range(min(_READS_AT_ONCE, len(bundles)))
+        await run_all((f"read owners {number}", work()) for number in readers)
         if failures:
-            raise failures[0]
+            failure = failures[0]
+            try:
+                raise failure
+            finally:
+                # In a variable it would stay until a search for garbage, with all owners.
+                failures.clear()
+                del failure
         return owners
 
     def _note(self, bundle: Bundle, broker_id: str | None) -> None:

@@ -64,9 +64,10 @@ class SurgeMonitor:
         self._tenants: dict[str, _Traffic] = {}
         self._total = _NONE
 
-    def listen(self, on_surge: Callable[[], None]) -> None:
-        """Call back for every report that shows a surge."""
+    def listen(self, on_surge: Callable[[], None]) -> Callable[[], None]:
+        """Call back for every report that shows a surge; returns a function that stops it."""
         self._listeners.append(on_surge)
+        return lambda: self._listeners.remove(on_surge)
 
     @property
     def has_risen(self) -> bool:
@@ -145,7 +146,7 @@ class SurgeMonitor:
 
     def announce(self) -> None:
         """A report has shown a surge."""
-        for on_surge in self._listeners:
+        for on_surge in tuple(self._listeners):
             on_surge()
 
     def _apply(self, subject: Subject, surge: Surge, event: Event) -> None:

@@ -54,17 +54,21 @@ class TopicPartitionsCache:
         )
         self._constraints = constraints
         self._planner = planner
+        self._stop_listening: Callable[[], None] | None = None
         self.is_changed = False
         self._topics: TopicPartitions = NO_TOPIC_PARTITIONS
         self._seen = self._completed = NO_CONSTRAINTS
 
     async def start(self) -> None:
         """Start reading; does not wait for the result."""
-        self._tree.listen(self._changed)
+        self._stop_listening = self._tree.listen(self._changed)
         await self._tree.start()
 
     async def close(self) -> None:
         """Stop the watch."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
         await self._tree.close()
 
     def _changed(self) -> None:

@@ -73,7 +73,6 @@ class Cycle:
         self.is_paused = False
         self.directive_runner = DirectiveRunner(term)
         self._surges = term.load_monitor.surges
-        self._surges.listen(self.directive_runner.wake)
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
@@ -91,6 +90,13 @@ class Cycle:
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
+        stop_listening = self._surges.listen(self.directive_runner.wake)
+        try:
+            await self._run()
+        finally:
+            stop_listening()
+
+    async def _run(self) -> None:
         await self._wait_reports()
         await self._log_errors(self.directive_runner.approvals.load())
         while True:

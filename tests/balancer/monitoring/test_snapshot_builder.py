@@ -1,7 +1,10 @@
 import asyncio
+import gc
 import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,6 +18,7 @@ from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import ConnectionLoss, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
@@ -288,6 +292,34 @@ async def test_the_planners_thread_frees_views_that_were_taken_at_the_same_time(
     await term.snapshot_builder.build()
     # All but the newest two.
     assert freed == {"planner": 11 * len(term.load_monitor.loads)}
+
+
+async def test_an_error_that_ends_a_view_is_freed_without_a_search(
+    term: LeaderTerm, ring: Ring
+) -> None:
+    """The functions that it has passed know the owners of all bundles."""
+    failed: list[weakref.ref[StoreError]] = []
+
+    def lost() -> ConnectionLoss:
+        error = ConnectionLoss("the test did it")
+        failed.append(weakref.ref(error))
+        return error
+
+    async def fails(_: Bundle) -> None:
+        raise lost()
+
+    for bundle in ring.bundles[:3]:
+        term.memory.record_assigned(bundle, "nobody")
+    parts = replace(term.dependencies, owner_of=fails)
+    snapshot_builder = SnapshotBuilder(parts, term.leadership.epoch, term.load_monitor, term.memory)
+    gc.disable()
+    try:
+        with suppress(ConnectionLoss):
+            await snapshot_builder.build()
+        await eventually(lambda: all(error() is None for error in failed), 5.0)
+    finally:
+        gc.enable()
+    assert len(failed) > 1
 
 
 async def test_a_report_that_is_replaced_while_a_view_is_taken_proves_no_ownership(
