@@ -11,12 +11,12 @@ changed.
 import asyncio
 import logging
 import math
-import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.former_views import FormerViews
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.topic_partitions import TopicPartitionsCache
 from broker_ctl.core.cluster.snapshot import snapshot
@@ -63,11 +63,7 @@ class SnapshotBuilder:
         self._load_monitor = load_monitor
         self._memory = memory
         self.latest: ClusterView | None = None
-        # Freed at once, in the event loop, a view would hold it up for tens of milliseconds. So its
-        # bundles are kept until nobody uses it any more, and then the planner's thread frees them
-        # bit by bit while it takes another view.
-        self._kept: list[tuple[weakref.ref[ClusterView], list[BundleView]]] = []
-        self._former: list[BundleView] = []
+        self._former_views = FormerViews()
         self.latest_ms = 0
         self.hot_topics: Mapping[Bundle, HotTopic] = {}
         self.misplaced: tuple[MisplacedBundle, ...] = ()
@@ -90,14 +86,13 @@ class SnapshotBuilder:
         now_s = self._dependencies.clock.now_s()
         self._memory.keep_only(self._load_monitor.loads)
         self._load_monitor.surges.advance(now_s)
-        self._retire_views()
         view = await self._dependencies.planner.run(
             snapshot,
             epoch=self._epoch,
             taken_at_s=now_s,
             draw_seed=draw_seed,
             brokers=self._brokers(now_s),
-            bundles=_taken_out_of(seen, self._former),
+            bundles=self._former_views.freed_while_taking(seen),
             rings=rings.values(),
             moves=(moves | self._moves()).values(),
             splitting=self._memory.splitting | splitting,
@@ -106,7 +101,7 @@ class SnapshotBuilder:
             taken_at_ms=self._dependencies.clock.wall_ms(),
             surges=self._load_monitor.surges.current,
         )
-        self._kept.append((weakref.ref(view), list(view.bundles.values())))
+        self._former_views.keep(view)
         misplaced = await self._dependencies.planner.run(
             misplaced_bundles, view, rules.placement_rules
         )
@@ -117,16 +112,6 @@ class SnapshotBuilder:
         self.misplaced = misplaced
         self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         return view
-
-    def _retire_views(self) -> None:
-        """Give the bundles of views that nobody uses any more to the planner's thread."""
-        kept, self._kept = self._kept, []
-        for view, bundles in kept:
-            if view() is not None:
-                self._kept.append((view, bundles))
-            else:
-                # In addition: another build may be under way, which frees some at this moment.
-                self._former += bundles
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers with a report; others can neither receive commands nor be judged."""
@@ -290,16 +275,6 @@ class SnapshotBuilder:
         else:
             self._memory.record_owner(bundle, broker_id)
             self._load_monitor.record_owner(bundle)
-
-
-def _taken_out_of(seen: list[BundleView], former: list[BundleView]) -> Iterator[BundleView]:
-    """Yield the bundles from the last, removing each from its list, and all of the former ones."""
-    while seen:
-        yield seen.pop()
-        if former:
-            former.pop()
-    while former:
-        former.pop()
 
 
 async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:

@@ -267,7 +267,7 @@ def freed(term: LeaderTerm, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return Freed.threads
 
 
-async def test_the_planners_thread_frees_a_view_whoever_used_it_last(
+async def test_the_planners_thread_frees_a_view_that_was_used_for_longer(
     term: LeaderTerm, ring: Ring, freed: Counter[str]
 ) -> None:
     """The event loop would stop for tens of milliseconds where there are many bundles."""
