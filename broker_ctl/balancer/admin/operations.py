@@ -135,14 +135,14 @@ class BalancerOperations:
         """Register a plan for approval, and render it."""
         plan_id, now_s = plan_id_of(plan), self._dependencies.clock.now_s()
         is_paused = self._dependencies.directives.pause is not None
-        row = plan.to_row()
+        row, view = plan.to_row(), self._term.snapshot_builder.latest
         skipped = row.pop("skipped")
         shown = {
             "id": plan_id,
-            "taken_at_ms": self._term.snapshot_builder.latest_ms,
+            "taken_at_ms": 0 if view is None else view.taken_at_ms,
             "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
             **row,
-            **_moved_load(plan, self._term.snapshot_builder.latest),
+            **_moved_load(plan, view),
             "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
         }
         proposed = ProposedPlan(plan.decisions, now_s, shown, who, in_force_until_ms)

@@ -36,7 +36,7 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "leader": term.dependencies.own_id,
         "epoch": term.leadership.epoch,
         "cycle": recorder.cycle,
-        "taken_at_ms": term.snapshot_builder.latest_ms,
+        "taken_at_ms": 0 if view is None else view.taken_at_ms,
         "usage_imbalance": uneven.usage if uneven else None,
         "throughput_imbalance": uneven.throughput if uneven else None,
         "brokers": [] if view is None else [broker_row(b) for b in view.brokers.values()],

@@ -44,7 +44,6 @@ class SnapshotBuilder:
 
     Attributes:
         latest: the newest view.
-        latest_ms: wall-clock time at which it was taken.
         hot_topics: its bundles that one topic makes larger than a bundle should be.
         misplaced: its bundles on brokers that their isolation policies do not allow.
     """
@@ -64,7 +63,6 @@ class SnapshotBuilder:
         self._memory = memory
         self.latest: ClusterView | None = None
         self._former_views = FormerViews()
-        self.latest_ms = 0
         self.hot_topics: Mapping[Bundle, HotTopic] = {}
         self.misplaced: tuple[MisplacedBundle, ...] = ()
 
@@ -110,7 +108,7 @@ class SnapshotBuilder:
             most_usage = max_bundle_usage(view, rules.splitting)
         self.hot_topics = await self._dependencies.planner.run(hot_topics, view, most_usage)
         self.misplaced = misplaced
-        self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
+        self.latest = view
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:

@@ -3,15 +3,17 @@ import gc
 import threading
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 import pytest
 
+from broker_ctl.balancer.admin.views import overview
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
 from broker_ctl.balancer.planning.term import LeaderTerm
+from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
@@ -21,11 +23,15 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import ConnectionLoss, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 LARGE = Namespace("public", "large")
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @pytest.fixture
@@ -320,6 +326,32 @@ async def test_an_error_that_ends_a_view_is_freed_without_a_search(
     finally:
         gc.enable()
     assert len(failed) > 1
+
+
+class SlowPlanner(WorkerThread):
+    """Each computation takes a second."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__("planner")
+        self._clock = clock
+
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        self._clock.time_s += 1.0
+        return await super().run(function, *args, **kwargs)
+
+
+async def test_the_overview_says_when_its_facts_were_taken(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    clock = cluster.clock = ManualClock()
+    parts = replace(cluster.dependencies(A), planner=SlowPlanner(clock))
+    term = LeaderTerm.of(parts, await cluster.elect(A))
+    await term.start()
+    await cluster.synced(term)
+    taken_ms = clock.wall_ms()
+    await term.snapshot_builder.build()
+    assert overview(term, ())["taken_at_ms"] == taken_ms < clock.wall_ms()
+    await term.close()
 
 
 async def test_a_report_that_is_replaced_while_a_view_is_taken_proves_no_ownership(
