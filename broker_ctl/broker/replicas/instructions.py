@@ -83,9 +83,9 @@ class ReplicaInstructions:
         self.fenced = 0
 
     @property
-    def held(self) -> int:
-        """The number of replicas on this broker."""
-        return len(self._replicas)
+    def known(self) -> KnownReplicas:
+        """What this broker knows of its replicas; another object in each registration."""
+        return self._replicas
 
     def count_led(self) -> int:
         """Count the partitions that this broker leads; iterates over all replicas."""
@@ -104,7 +104,7 @@ class ReplicaInstructions:
             held = await self._plane.replicas()
             self._failed.reset(held)
             self._brokers = None
-            self._replicas = KnownReplicas(held)
+            self._replicas = KnownReplicas(held, self._replicas.removals + 1)
             find_outdated = await self._strays.find_outdated(held)
             await self._end(find_outdated, is_deleted=True)
             gone = {one.partition for one in find_outdated}

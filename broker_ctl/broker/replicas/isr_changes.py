@@ -32,6 +32,7 @@ class IsrChanges:
 
     Args:
         lag_time_s: seconds after which a lagging follower leaves the ISR.
+        removals: see `KnownReplicas`.
         throttle: bytes a second for replicas that reassignments add; None: no limit.
 
     Attributes:
@@ -45,12 +46,15 @@ class IsrChanges:
         plane: ReplicaPlane,
         broker_id: int,
         lag_time_s: float,
+        *,
+        removals: Callable[[], int],
         throttle: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._store = store
         self._plane = plane
         self._broker_id = broker_id
         self._lag_time_s = lag_time_s
+        self._removals = removals
         self._throttle = throttle
         self.expanded = 0
         self.shrunk = 0
@@ -59,9 +63,14 @@ class IsrChanges:
     async def settle(self) -> int:
         """Write the ISR changes that are possible now; returns the number of requests.
 
+        A topic may have been deleted, and made again by its name, since the leaders were asked:
+        leader epoch and version can be those of the former one. No topic is gone before this
+        broker has removed its replicas: after a removal nothing is written or answered.
+
         Raises:
             DataPlaneError, StoreError: the leader repeats the requests that got no answer.
         """
+        removals = self._removals()
         proposals = await self._plane.isr_proposals(self._lag_time_s, self._throttle())
         if not proposals:
             return 0
@@ -69,11 +78,13 @@ class IsrChanges:
         open_proposals = [
             proposal for proposal in proposals if self._is_open(proposal, known[proposal.partition])
         ]
-        written = await self._write(open_proposals, known)
+        written = await self._write(open_proposals, known, removals)
         # The states after successful writes are known; all others are read again.
         doubtful = [proposal for proposal in open_proposals if proposal.partition not in written]
         known |= await self._read(doubtful)
         known |= written
+        if self._removals() != removals:
+            return len(proposals)
         answers = [
             self._answer(proposal, state)
             for proposal in proposals
@@ -105,13 +116,17 @@ class IsrChanges:
             and self._broker_id in proposal.isr
         )
 
-    async def _write(self, proposals: Sequence[IsrProposal], known: _States) -> _States:
+    async def _write(
+        self, proposals: Sequence[IsrProposal], known: _States, removals: int
+    ) -> _States:
         """Write the changes; returns the new states of the writes that certainly succeeded."""
         written: _States = {}
         waiting = iter(proposals)
 
         async def work() -> None:
             for proposal in waiting:
+                if self._removals() != removals:
+                    return
                 state = known[proposal.partition]
                 assert state is not None
                 new = with_isr(state, proposal.isr)._replace(version=state.version + 1)

@@ -32,9 +32,13 @@ class KnownReplicas:
 
     A state is confirmed once the data plane has taken it, until the replica gets another one or
     may have got another one: only then a controller may leave it out of its instructions.
+
+    Attributes:
+        removals: grows when a replica may have been removed, also from one registration to another.
     """
 
-    def __init__(self, held: Iterable[HeldReplica] = ()) -> None:
+    def __init__(self, held: Iterable[HeldReplica] = (), removals: int = 0) -> None:
+        self.removals = removals
         self._replicas = {
             one.partition: KnownReplica(one.topic_id, one.leader_epoch, may_lead=False)
             for one in held
@@ -77,6 +81,7 @@ class KnownReplicas:
 
     def remove(self, partition: TopicPartition) -> None:
         """Forget a replica that is not held any more."""
+        self.removals += 1
         if self._replicas.pop(partition, None) is not None:
             self._ordered = None
         self._confirmed.pop(partition, None)

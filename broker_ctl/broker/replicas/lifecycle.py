@@ -105,7 +105,8 @@ class Replicas:
             dependencies.plane,
             ids.broker_id,
             dependencies.lag_time_s,
-            lambda: self.throttle.rate,
+            removals=lambda: self._instructions.known.removals,
+            throttle=lambda: self.throttle.rate,
         )
         self._session_epoch = 0
         self._instance_id = ""
@@ -142,7 +143,7 @@ class Replicas:
     def statistics(self) -> ReplicaStatistics:
         """Return the current counts."""
         return ReplicaStatistics(
-            held=self._instructions.held,
+            held=len(self._instructions.known),
             failed=len(self._failed.reasons),
             queued_applied=self._queue.applied,
             queued_corrupt=self._queue.corrupt,
@@ -265,7 +266,7 @@ class Replicas:
             await self.throttle.wait_changed(self._dependencies.poll_s)
             try:
                 await self._isr.settle()
-                if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * self._instructions.held:
+                if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * len(self._instructions.known):
                     self._instructions.on_listing(await self._dependencies.plane.replicas())
                     listed_s = loop.time()
             except (DataPlaneError, StoreError) as error:

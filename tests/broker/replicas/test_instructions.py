@@ -51,7 +51,7 @@ async def test_leaders_come_before_followers_and_those_before_what_ends() -> Non
             Call("stop", ("t-3",)),
         ]
         assert one.plane.brokers == BROKERS
-        assert (one.instructions.held, one.instructions.count_led()) == (5, 2)
+        assert (len(one.instructions.known), one.instructions.count_led()) == (5, 2)
 
 
 @in_virtual_time
@@ -257,9 +257,22 @@ async def test_the_leader_epoch_of_a_stopped_replica_is_remembered() -> None:
     async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4))
         await one.handle(stop("t-0", 6))
-        assert (one.instructions.held, one.instructions.count_led()) == (1, 0)
+        assert (len(one.instructions.known), one.instructions.count_led()) == (1, 0)
         assert await one.refusals(replica_state("t-0", 1, 5)) == {"t-0": STALE_EPOCH}
         assert await one.refusals(replica_state("t-0", 1, 6)) == {}
+
+
+@in_virtual_time
+async def test_a_removal_is_counted_and_so_is_another_registration() -> None:
+    async with informed_broker() as one:
+        counts = [one.instructions.known.removals]
+        await one.handle(replica_state("t-0", 1), stop("t-1"))
+        assert one.instructions.known.removals == counts[0]
+        await one.handle(stop("t-0", is_deleted=True))
+        counts.append(one.instructions.known.removals)
+        await one.instructions.begin()
+        counts.append(one.instructions.known.removals)
+        assert counts == sorted(set(counts))
 
 
 # Whatever else it holds.

@@ -1,13 +1,13 @@
 """Leaders change the ISR, by compare-and-set, and hear what became of it (docs: kafka-isr)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from broker_ctl.broker.replicas.isr_changes import IsrChanges
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import Stat
+from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.records.partitions import decode_state
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
@@ -25,6 +25,7 @@ class Leader:
 
     Attributes:
         ambush: what the controller writes right before the next write of the leader.
+        removals: of replicas on this broker.
         cuts: whether the next answer to a write is lost, and all others until it is cleared.
     """
 
@@ -32,7 +33,8 @@ class Leader:
         self.plane = InMemoryReplicas(1)
         self.store = MemoryStore(ensemble, faults=self._mishap)
         self.controller = MemoryStore(ensemble)
-        self.isr = IsrChanges(self.store, self.plane, 1, LAG_S)
+        self.removals = 0
+        self.isr = IsrChanges(self.store, self.plane, 1, LAG_S, removals=lambda: self.removals)
         self.cuts = 0
 
     def _mishap(self, request: Request, point: Point) -> Fault | None:
@@ -109,6 +111,48 @@ async def test_a_leader_that_is_overtaken_between_read_and_write_gets_the_new_st
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers == [IsrAnswer(named("t-0"), now, is_granted=False)]
+
+
+@in_virtual_time
+async def test_after_a_removal_a_proposal_may_be_of_a_former_topic_and_is_not_written() -> None:
+    async with leading() as one:
+        before = await put_state(one.controller, "t-0", STATE)
+        read = one.store.get_many
+
+        async def removing(paths: Sequence[str]) -> list[Versioned | None]:
+            # The topic was made again: same leader, same epoch, same version.
+            nodes = await read(paths)
+            one.removals += 1
+            return nodes
+
+        one.store.get_many = removing  # type: ignore[method-assign]  # deleted meanwhile
+        one.proposal("t-0", (1, 2, 3), before.version)
+        assert await one.isr.settle() == 1
+        assert await one.stands("t-0") == before
+        assert one.plane.answers == []
+        one.store.get_many = read  # type: ignore[method-assign]  # as before
+        await one.isr.settle()
+        assert (await one.stands("t-0")).isr == (1, 2, 3)
+        assert len(one.plane.answers) == 1
+
+
+@in_virtual_time
+async def test_leaders_get_no_state_that_was_read_before_a_removal() -> None:
+    async with leading() as one:
+        before = await put_state(one.controller, "t-0", STATE)
+        write = one.store.set
+
+        async def removing(path: str, data: bytes, version: int = -1) -> Stat:
+            stat = await write(path, data, version)
+            one.removals += 1
+            return stat
+
+        one.store.set = removing  # type: ignore[method-assign]  # deleted right after it
+        one.proposal("t-0", (1, 2, 3), before.version)
+        await one.isr.settle()
+        assert one.plane.answers == []
+        await one.isr.settle()
+        assert [answer.is_granted for answer in one.plane.answers] == [True]
 
 
 @in_virtual_time

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -262,6 +262,30 @@ async def test_proposals_are_settled_while_the_broker_is_registered() -> None:
         assert one.plane.answers[0].is_granted
         counts = one.replicas.statistics()
         assert (counts.isr_expanded, counts.isr_shrunk, counts.isr_refused) == (1, 0, 0)
+
+
+@in_virtual_time
+async def test_proposals_from_before_a_removal_are_asked_for_again() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        epoch = await one.live(scope)
+        await one.replicas.handle(instruct(replica_state("t-1", 1), broker_epoch=epoch))
+        state = await put_state(one.controller, "t-0", LeaderAndIsr(1, 4, (1,), 1))
+        ask, asked = one.plane.isr_proposals, 0
+
+        async def removing(lag_time_s: float, throttle: int | None = None) -> Sequence[IsrProposal]:
+            nonlocal asked
+            asked += 1
+            proposals = await ask(lag_time_s, throttle)
+            if asked == 1:
+                removal = stop("t-1", is_deleted=True)
+                await one.replicas.handle(instruct(removal, broker_epoch=epoch))
+            return proposals
+
+        one.plane.isr_proposals = removing  # type: ignore[method-assign]  # slow to answer
+        one.plane.proposals[named("t-0")] = IsrProposal(named("t-0"), 4, state.version, (1, 2))
+        await eventually(lambda: one.plane.answers)
+        assert asked == 2
+        assert one.plane.answers[0].is_granted
 
 
 @in_virtual_time
