@@ -33,8 +33,9 @@ async def run_all(works: Iterable[tuple[str, Coroutine[Any, Any, object]]]) -> N
     """Run named works side by side, as an `asyncio.TaskGroup`, until all have ended.
 
     An error that ends one of Python 3.11 is in a variable of the group's own function, and is known
-    to the task that has the group. It stays until a search for garbage, and with it all that the
-    functions know which it has passed. One that ends this function is freed at once.
+    to the task that has the group (<https://github.com/python/cpython/issues/124958>, mended in
+    later releases). It stays until a search for garbage, and with it all that the functions know
+    which it has passed. One that ends this function is freed at once.
     """
     group = asyncio.TaskGroup()
     try:

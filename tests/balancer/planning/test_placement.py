@@ -1,6 +1,6 @@
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
@@ -42,6 +42,15 @@ async def term(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     async with cluster.term(A) as running:
         await cluster.synced(running)
         yield running
+
+
+async def term_under(cluster: LeaderCluster, constraints: Callable[[], Constraints]) -> LeaderTerm:
+    """A term under policies that a test may change; its load monitor is the test's to close."""
+    parts = replace(cluster.dependencies(A), constraints=constraints)
+    term = LeaderTerm.of(parts, await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
+    return term
 
 
 async def test_a_repeated_question_gets_the_same_answer(term: LeaderTerm, ring: Ring) -> None:
@@ -273,10 +282,7 @@ async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
-    parts = replace(cluster.dependencies(A), constraints=lambda: Constraints((policy,)))
-    term = LeaderTerm.of(parts, await cluster.elect(A))
-    await term.load_monitor.start()
-    await cluster.synced(term)
+    term = await term_under(cluster, lambda: Constraints((policy,)))
     chosen = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
     assert chosen == {B}
     await cluster.kill(B)
@@ -294,10 +300,7 @@ async def test_a_primary_that_is_drained_lets_secondaries_receive_at_once(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
-    parts = replace(cluster.dependencies(A), constraints=lambda: Constraints((policy,)))
-    term = LeaderTerm.of(parts, await cluster.elect(A))
-    await term.load_monitor.start()
-    await cluster.synced(term)
+    term = await term_under(cluster, lambda: Constraints((policy,)))
     assert (await term.placements.place(ring.bundles[0])).broker_id == B
     await term.dependencies.directives.begin_drain(B, Drain(AuditInfo(0), 4, 0.0))
     await eventually(lambda: not term.dependencies.can_receive(B))
@@ -310,10 +313,8 @@ async def test_a_policy_that_is_set_while_a_view_is_taken_counts_for_the_placeme
     cluster: LeaderCluster, ring: Ring, clock: ManualClock
 ) -> None:
     gold = Constraints((IsolationPolicy("gold", (".*/.*",), ("b",)),))
-    now, parts = NO_CONSTRAINTS, cluster.dependencies(A)
-    term = LeaderTerm.of(replace(parts, constraints=lambda: now), await cluster.elect(A))
-    await term.load_monitor.start()
-    await cluster.synced(term)
+    now = NO_CONSTRAINTS
+    term = await term_under(cluster, lambda: now)
     promised = {bundle: await term.placements.place(bundle) for bundle in ring.bundles[:3]}
     assert {choice.broker_id for choice in promised.values()} == {A, B, C}
     build = term.snapshot_builder.build
@@ -335,10 +336,7 @@ async def test_a_policy_that_is_set_later_voids_the_promises_made_before(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     now = NO_CONSTRAINTS
-    parts = replace(cluster.dependencies(A), constraints=lambda: now)
-    term = LeaderTerm.of(parts, await cluster.elect(A))
-    await term.load_monitor.start()
-    await cluster.synced(term)
+    term = await term_under(cluster, lambda: now)
     bundles = ring.bundles[:9]
     assert {(await term.placements.place(bundle)).broker_id for bundle in bundles} == {A, B, C}
     # The clock stands still: neither the view nor the promises are old.

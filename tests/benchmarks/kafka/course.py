@@ -76,6 +76,8 @@ async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
             "partitions": sizes.partitions,
             "reassigned": sizes.moved,
             "large_topic": sizes.large,
+            "large_replicas": sizes.large_replicas,
+            "kafka_heap_mb": sizes.heap_mb,
             **rows.side_by_side(ours.seconds, theirs.seconds),
         }
 
