@@ -65,6 +65,22 @@ class Stat(NamedTuple):
         return owner not in {0, CONTAINER_OWNER} and (owner >> 56) & 0xFF != _TTL_BYTE
 
 
+class SavedSession(NamedTuple):
+    """What a later process needs to take a session up again.
+
+    Attributes:
+        session_id: 0: there is none.
+        last_xid: of the newest request; the next process counts on from it (docs: zookeeper-xids).
+    """
+
+    session_id: int = 0
+    password: bytes = b""
+    last_xid: int = 0
+
+
+NO_SESSION: Final = SavedSession()
+
+
 class Versioned(NamedTuple):
     """A node as it was read."""
 

@@ -82,7 +82,7 @@ class ZooKeeperBackend:
 
     async def expire(self, store: MetadataStore) -> None:
         assert isinstance(store, ZooKeeperStore)
-        await expire_session(self._hosts, store.session_id, store.session_password)
+        await expire_session(self._hosts, store.session_id, store.saved_session.password)
 
     def cut(self, store: MetadataStore) -> None:
         assert isinstance(store, ZooKeeperStore)

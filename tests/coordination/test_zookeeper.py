@@ -14,7 +14,7 @@ from broker_ctl.core.machines.session import Action
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import BadVersion, BundleBusy, BundleReclaimable, MultiFailed
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, CreateMode, SetData
+from broker_ctl.store.interface import NO_SESSION, Check, CreateMode, SavedSession, SetData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
@@ -31,14 +31,13 @@ TICK_S = 0.5
 class RealBroker(Broker):
     """A broker on a real server."""
 
-    def __init__(self, hosts: str, chroot: str, number: int, kept: tuple[int, bytes]) -> None:
+    def __init__(self, hosts: str, chroot: str, number: int, kept: SavedSession) -> None:
         self.zookeeper = ZooKeeperStore(
             StoreOptions(
                 hosts=hosts,
                 chroot=chroot,
                 session_timeout_s=TIMEOUT_S,
-                session_id=kept[0],
-                password=kept[1],
+                resumed=kept,
             ),
         )
         self._hosts = hosts
@@ -52,7 +51,7 @@ class RealBroker(Broker):
     async def expire(self) -> None:
         """End its session behind its back, and wait until the next one serves."""
         epoch = self.watcher.epoch
-        session_id, password = self.zookeeper.session_id, self.zookeeper.session_password
+        session_id, password = self.zookeeper.session_id, self.zookeeper.saved_session.password
         await expire_session(self._hosts, session_id, password)
         await eventually(lambda: self.watcher.epoch > epoch)
         await self.wait_ready()
@@ -66,7 +65,7 @@ async def start(zookeeper: SharedEnsemble, chroot: str) -> AsyncIterator[Start]:
     """Starts brokers; all of one test share one chroot."""
     brokers: list[RealBroker] = []
 
-    async def start_one(number: int = 0, kept: tuple[int, bytes] = (0, b"")) -> RealBroker:
+    async def start_one(number: int = 0, kept: SavedSession = NO_SESSION) -> RealBroker:
         broker = RealBroker(zookeeper.connect_string, chroot, number, kept)
         brokers.append(broker)
         await broker.start()
@@ -196,11 +195,11 @@ async def test_a_session_that_is_taken_up_again_moves_nothing(start: Start) -> N
     for bundle in (await one.namespaces.ring(NAMESPACE)).bundles:
         await one.ownership.acquire(bundle)
     before = one.owned()
-    kept = one.zookeeper.session_id, one.zookeeper.session_password
     await one.halt()
     await one.store.close(end_session=False)
+    kept = one.zookeeper.saved_session
     again = await start(0, kept)
-    assert again.zookeeper.session_id == kept[0]
+    assert again.zookeeper.session_id == kept.session_id
     assert again.owned().keys() == before.keys()
     assert min(again.owned().values()) > max(before.values())
 

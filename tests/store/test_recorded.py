@@ -46,7 +46,7 @@ class EnsembleBackend(ZooKeeperBackend):
 
     async def expire(self, store: MetadataStore) -> None:
         assert isinstance(store, ZooKeeperStore)
-        await expire_session(self._first, store.session_id, store.session_password)
+        await expire_session(self._first, store.session_id, store.saved_session.password)
 
 
 class Recorder:

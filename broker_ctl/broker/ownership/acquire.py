@@ -123,7 +123,7 @@ class Acquirer:
         bundle = held.bundle
         try:
             await self._owners.sync(bundle)
-            lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
+            lock = held.hold(await self.lock(bundle, guards, partial(self._judge, bundle, epoch)))
         except Exception:
             # An unanswered attempt may have created the node, and no lookup would delete it.
             self._releaser.give_up_unconfirmed(held)

@@ -25,6 +25,7 @@ from broker_ctl.errors import (
     OwnershipError,
     SessionError,
 )
+from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
@@ -62,6 +63,17 @@ class OwnedBundle:
     cause: OwnershipCause = OwnershipCause.PLACEMENT
     served_token: int = 0
     on_change: Callable[[OwnershipChange], None] | None = None
+
+    def hold(self, lock: Lock) -> Lock:
+        """Serve the bundle under this lock from now on.
+
+        Raises:
+            NotOwner: it is the lock of another bundle, whose token proves nothing for this one.
+        """
+        if lock.path != paths.ownership(self.bundle):
+            raise NotOwner(f"{self.bundle}: {lock.path} is held in its place")
+        self.lock = lock
+        return lock
 
     @property
     def token(self) -> int:

@@ -221,7 +221,7 @@ class BulkReacquirer:
                 self._store, self._locks, requests, self._acquirer.record, self._acquirer.on_lost
             )
         for lock in locks:
-            wanted[lock.path].lock = lock
+            wanted[lock.path].hold(lock)
         locked = [held for held in batch if held.lock is not None]
         waiting = iter(locked)
         async with asyncio.TaskGroup() as group:
@@ -278,7 +278,7 @@ class BulkReacquirer:
                 self._admission.require()
 
             with self._counted():
-                lock = held.lock = await self._acquirer.lock(held.bundle, (), judge, _NO_WAIT_S)
+                lock = held.hold(await self._acquirer.lock(held.bundle, (), judge, _NO_WAIT_S))
         await self._serve(held, lock)
 
     async def _serve(self, held: OwnedBundle, lock: Lock) -> None:

@@ -156,7 +156,9 @@ class RingChanger:
         for node in nodes:
             bundle = paths.owned_bundle(node.path)
             assert bundle is not None
-            made.append(OwnedBundle(bundle, during, self._locks.adopt(node, self._on_lost)))
+            held = OwnedBundle(bundle, during)
+            held.hold(self._locks.adopt(node.path, node, self._on_lost))
+            made.append(held)
         self._owned_bundles.replace(change.held, made)
         log.info("%s became %s", change, _ranges(change.new))
         # The configuration store lags behind for a moment; the local policies are authoritative.
@@ -226,7 +228,7 @@ class RingChanger:
     ) -> tuple[Versioned, ...]:
         """Send the transaction; if its answer is lost, look whether the new nodes exist."""
         try:
-            results: Sequence[Result] = await self._store.multi(operations)
+            return _new_nodes(change, await self._store.multi(operations))
         except Ambiguous as lost:
             results = await self._read_again(change)
             session_id = change.old[0][1].identity.session_id
@@ -234,9 +236,7 @@ class RingChanger:
                 raise SessionExpired(f"{lost}; its session is gone") from lost
             if any(node is None or node.stat.ephemeral_owner != session_id for node in results):
                 raise lost from None
-        created = {paths.ownership(bundle) for bundle in change.new}
-        nodes = (result for result in results if isinstance(result, Versioned))
-        return tuple(node for node in nodes if node.path in created)
+            return _new_nodes(change, results)
 
     async def _read_again(self, change: RingChange) -> Sequence[Versioned | None]:
         """Read until it answers: a guess could close served bundles, or keep foreign ones."""
@@ -284,3 +284,16 @@ class RingChanger:
                 log.warning("cannot load %s: %s; releasing it", bundle, error)
                 unserved.add(bundle)
         return unserved
+
+
+def _new_nodes(change: RingChange, results: Sequence[Result]) -> tuple[Versioned, ...]:
+    """The owner nodes of the new bundles, one for each.
+
+    Raises:
+        Ambiguous: they are those of others, so the answer was not to this transaction.
+    """
+    wanted = [paths.ownership(bundle) for bundle in change.new]
+    found = {node.path: node for node in results if isinstance(node, Versioned)}
+    if not found.keys() >= set(wanted):
+        raise Ambiguous(f"{change}: the answer is about {', '.join(found) or 'no node'}")
+    return tuple(found[path] for path in wanted)

@@ -13,7 +13,7 @@ from typing import Final
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks, make_parent
 from broker_ctl.errors import MultiFailed, NodeExists, NoNode
-from broker_ctl.store.interface import Check, Create, CreateMode, MetadataStore, Versioned
+from broker_ctl.store.interface import Check, Create, CreateMode, MetadataStore
 from broker_ctl.store.path_rules import parent_of
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ async def acquire_all(
             else:
                 left = await _without_blocked(store, left, error)
         else:
-            created = [result for result in results if isinstance(result, Versioned)]
-            return [locks.adopt(node, on_lost) for node in created]
+            created = zip(left, results[len(guards) :], strict=True)
+            return [locks.adopt(request.path, node, on_lost) for request, node in created]
     return []
 
 

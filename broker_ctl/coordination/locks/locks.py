@@ -37,6 +37,7 @@ from broker_ctl.store.interface import (
     MetadataStore,
     Notification,
     Operation,
+    Result,
     Versioned,
 )
 from broker_ctl.store.path_rules import parent_of
@@ -136,6 +137,7 @@ class Locks:
                 await judge()
             try:
                 results = await self._store.multi([*guards, *clearing, create])
+                return self.adopt(path, results[-1], on_lost)
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise
@@ -144,17 +146,16 @@ class Locks:
                 # If the create succeeded, the next attempt or `adopt_unheld` finds the node.
                 self._unconfirmed[path] = None
                 log.info("created %s or not: %s; reading it again", path, error)
-            else:
-                created = results[-1]
-                assert isinstance(created, Versioned)
-                return self.adopt(created, on_lost)
 
-    def adopt(self, node: Versioned, on_lost: Callable[[Lock], None]) -> Lock:
-        """Hold a node that a transaction of this process created.
+    def adopt(self, path: str, node: Result, on_lost: Callable[[Lock], None]) -> Lock:
+        """Hold the node at ``path``, as a transaction of this process created it.
 
         Raises:
+            Ambiguous: it is the node of another path, so the answer was not to that transaction.
             SessionExpired: its session ended before the answer came.
         """
+        if not isinstance(node, Versioned) or node.path != path:
+            raise Ambiguous(f"{path}: the answer is about {node}", self._store.session_id)
         if node.stat.ephemeral_owner != self._store.session_id:
             raise SessionExpired(f"{node.path} was created in a session that has ended")
         lock = Lock(node.path, node.stat, on_lost)
@@ -186,7 +187,7 @@ class Locks:
         for path in paths or tuple(self._unconfirmed):
             self._unconfirmed.pop(path, None)
         mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
-        return [self.adopt(node, lambda _: None) for node in mine]
+        return [self.adopt(node.path, node, lambda _: None) for node in mine]
 
     async def _read_unheld(self, paths: Sequence[str]) -> list[Versioned]:
         # What was sent over an earlier connection is done by then, or never.

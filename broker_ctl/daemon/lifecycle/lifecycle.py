@@ -95,11 +95,12 @@ class Daemon:
         self._notifier.send("STOPPING=1")
         self._assembly.status.now = Readiness(is_ready=False, reason="draining")
         self._services.ownership.is_draining = True
-        if store.session_id and self._base.environment.keep_session(
-            self._base.settings, store.session_id, store.session_password
-        ):
+        environment = self._base.environment
+        if store.session_id and environment.keeps_session(self._base.settings):
             log.info("stopping: the session is kept for %.1f s", store.session_timeout_s)
+            # Closed before it is saved: no request has a later number then (docs: zookeeper-xids).
             await store.close(end_session=False)
+            environment.keep_session(self._base.settings, store.saved_session)
             return
         log.info("stopping: handing bundles over")
         # Without a session nothing is owned, so the stages have nothing to do.

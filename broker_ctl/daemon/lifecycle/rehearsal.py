@@ -31,6 +31,7 @@ from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
+from broker_ctl.store.interface import NO_SESSION
 
 # Directories that a running daemon writes to; an unwritable one does not prevent a start.
 _DIRECTORIES = ("loadHistoryDirectory", "sessionDirectory", "simulatedLogDirectory")
@@ -104,7 +105,7 @@ class _RehearsalEnvironment(Environment):
         """Stores that are not connected and have no session."""
         if BY_ADMIN_API.holds(settings):
             return super().open_stores(settings, instruments)
-        return open_stores(settings, self.rng, instruments, (0, b""), self.reloader)
+        return open_stores(settings, self.rng, instruments, NO_SESSION, self.reloader)
 
 
 def _refused(settings: Settings, builders: Sequence[Callable[[], object]]) -> list[Problem]:

@@ -6,6 +6,7 @@ in memory in their place. No part of a daemon sees the difference.
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
@@ -29,6 +30,7 @@ from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
+from broker_ctl.store.interface import NO_SESSION, SavedSession
 
 
 class Environment:
@@ -68,19 +70,18 @@ class Environment:
                 is_observer=self._is_observer,
             )
             return store, store
-        kept = (0, b"")
-        directory = settings.session.session_directory
-        if settings.session.stop_mode is StopMode.KEEP and directory is not None:
-            kept = session_file.take(directory)
+        directory = _session_directory(settings)
+        kept = NO_SESSION if directory is None else session_file.take(directory)
         return open_stores(settings, self.rng, instruments, kept, self.reloader)
 
-    def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
-        """Save the session for the next start; returns False if that is not configured."""
-        directory = settings.session.session_directory
-        if settings.session.stop_mode is not StopMode.KEEP or directory is None:
-            return False
-        session_file.save(directory, session_id, password)
-        return True
+    def keeps_session(self, settings: Settings, /) -> bool:
+        """Whether a daemon that stops leaves its session for the next start."""
+        return _session_directory(settings) is not None
+
+    def keep_session(self, settings: Settings, session: SavedSession, /) -> None:
+        """Save the session for the next start."""
+        if (directory := _session_directory(settings)) is not None:
+            session_file.save(directory, session)
 
     def dataplane(self, settings: Settings, /) -> DataPlane:
         """Build the data plane of this broker.
@@ -116,3 +117,9 @@ class Environment:
     def api(self, dependencies: Dependencies, rules: ApiRules, /) -> ApiServer:
         """Build the API server of this daemon."""
         return ApiServer(dependencies, rules)
+
+
+def _session_directory(settings: Settings) -> Path | None:
+    """Where the session is kept over a restart; None: it is not."""
+    session = settings.session
+    return session.session_directory if session.stop_mode is StopMode.KEEP else None

@@ -1,7 +1,7 @@
 """The session file of ``stopMode=keep``: a session left for the next start.
 
-Session id and password are all that is needed to resume a session, so only the file's owner may
-read it.
+Session id and password are all that a server asks of who resumes a session, so only the file's
+owner may read it.
 """
 
 import os
@@ -9,35 +9,42 @@ from pathlib import Path
 
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.store.interface import NO_SESSION, SavedSession
 
 _NAME = "zookeeper-session.json"
 
 
-def save(directory: Path, session_id: int, password: bytes) -> None:
+def save(directory: Path, session: SavedSession) -> None:
     """Write the file, atomically replacing an earlier one."""
     directory.mkdir(parents=True, exist_ok=True)
     fresh = directory / f"{_NAME}.new"
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as out:
-        out.write(encode({"session": session_id, "password": password.hex()}))
+        row = {
+            "session": session.session_id,
+            "password": session.password.hex(),
+            "last_xid": session.last_xid,
+        }
+        out.write(encode(row))
         out.flush()
         os.fsync(out.fileno())
     fresh.replace(directory / _NAME)
 
 
-def take(directory: Path) -> tuple[int, bytes]:
-    """Read and delete the file, so that a session is resumed once. ``(0, b"")`` without a file."""
+def take(directory: Path) -> SavedSession:
+    """Read and delete the file, so that a session is resumed once; no session without a file."""
     # Renamed first: of two processes that start at once, only one finds the file.
     taken = directory / f"{_NAME}.{os.getpid()}"
     try:
         (directory / _NAME).rename(taken)
     except FileNotFoundError:
-        return 0, b""
+        return NO_SESSION
     try:
         row = decode_object(taken.read_bytes())
-        return int(row["session"]), bytes.fromhex(row["password"])
+        password = bytes.fromhex(row["password"])
+        return SavedSession(int(row["session"]), password, int(row["last_xid"]))
     except (CorruptRecord, KeyError, TypeError, ValueError):
-        return 0, b""
+        return NO_SESSION
     finally:
         taken.unlink()

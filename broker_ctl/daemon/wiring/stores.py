@@ -22,7 +22,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
-from broker_ctl.store.interface import BulkStore, MetadataStore
+from broker_ctl.store.interface import NO_SESSION, BulkStore, MetadataStore, SavedSession
 from broker_ctl.store.zookeeper.access.acl import AclEntry
 from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import NodeAccess, ProvenIdentity
@@ -45,8 +45,8 @@ class OwnStore(BulkStore, Protocol):
         ...
 
     @property
-    def session_password(self) -> bytes:
-        """The password that, with the id, resumes the session."""
+    def saved_session(self) -> SavedSession:
+        """What resumes the session; read it once the store is closed."""
         ...
 
     async def start(self) -> None:
@@ -158,7 +158,7 @@ def open_stores(
     settings: Settings,
     rng: random.Random,
     instruments: StoreInstruments,
-    reattach: tuple[int, bytes],
+    resumed: SavedSession,
     reloader: Reloader,
 ) -> tuple[OwnStore, OwnStore]:
     """Open the store of the brokers and that of the configuration, which may be one object.
@@ -177,7 +177,7 @@ def open_stores(
         rng,
         instruments=instruments,
         credentials=credentials,
-        reattach=reattach,
+        resumed=resumed,
         max_retries=settings.session.reconnect_max_retries,
         watchdog=_watchdog(settings),
     )
@@ -208,12 +208,12 @@ def open_store(
     *,
     instruments: StoreInstruments,
     credentials: StoreCredentials,
-    reattach: tuple[int, bytes] = (0, b""),
+    resumed: SavedSession = NO_SESSION,
     max_retries: int = -1,
     watchdog: LoopWatchdog | None = None,
     always_restricted: bool = False,
 ) -> ZooKeeperStore:
-    """Build a store that is not started; ``reattach`` is a session to resume.
+    """Build a store that is not started; ``resumed`` is a session of an earlier process.
 
     With ``always_restricted`` its nodes are closed whatever zookeeperSetAcl says.
     """
@@ -236,8 +236,7 @@ def open_store(
             access=replace(access, is_restricted=True) if always_restricted else access,
             tls=credentials.tls,
             anonymous_tls=credentials.anonymous_tls,
-            session_id=reattach[0],
-            password=reattach[1],
+            resumed=resumed,
             max_retries=max_retries,
             watchdog=watchdog,
             # Of batched requests the wait is measured in the batch, before the line.

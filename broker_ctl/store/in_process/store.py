@@ -34,6 +34,7 @@ from broker_ctl.store.in_process.projection import Projected, changes
 from broker_ctl.store.in_process.tree import Author, Committed, Tree
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    NO_SESSION,
     Answer,
     Aspect,
     Create,
@@ -44,6 +45,7 @@ from broker_ctl.store.interface import (
     Outcome,
     Read,
     Result,
+    SavedSession,
     SessionEvent,
     SessionListener,
     SetData,
@@ -105,9 +107,9 @@ class InProcessStore:
         return self._timeout_s if self.session_id else 0.0
 
     @property
-    def session_password(self) -> bytes:
+    def saved_session(self) -> SavedSession:
         """A session cannot be resumed."""
-        return b""
+        return NO_SESSION
 
     @property
     def last_zxid(self) -> int:

@@ -21,16 +21,16 @@ from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.addresses import first_reachable
 from broker_ctl.store.zookeeper.arrivals import Arrivals
-from broker_ctl.store.zookeeper.liveness import stall_writes
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
 from broker_ctl.store.zookeeper.stream import Stream
 from broker_ctl.store.zookeeper.tls import TlsCodec
+from broker_ctl.store.zookeeper.xids import Xids
 
-_MAX_XID: Final = 0x7FFFFFFF
 # A server sends no payload beyond jute.maxbuffer; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20
-_ENDS_OF_SESSIONS: Final = (errors.SessionExpired, errors.SessionMoved)
+# Errors of one request that end the connection for all.
+_ENDS: Final = (errors.SessionExpired, errors.SessionMoved, wire.MismatchedReply)
 
 
 class Connection(asyncio.Protocol):
@@ -47,6 +47,7 @@ class Connection(asyncio.Protocol):
         on_zxid: Callable[[int], None],
         on_room: Callable[[], None],
         max_frame_bytes: int,
+        xids: Xids,
         *,
         on_reply: OnReply | None = None,
         tls: TlsCodec | None = None,
@@ -58,14 +59,14 @@ class Connection(asyncio.Protocol):
         self._max_request_bytes = max_frame_bytes
         self._loop = asyncio.get_running_loop()
         self.stream = Stream(self._loop, tls)
-        self.stall_writes = StallWrites(self.stream)
+        self.stall_writes = StallWrites(self.stream, xids)
         most_bytes = max_frame_bytes + _FRAME_SLACK_BYTES
         self._arrivals = Arrivals(self.stream, self.stall_writes, most_bytes)
         self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
         self._pinged_s: float | None = None  # when, while the ping has no answer
-        self._xid = 0
+        self._xids = xids
 
     @classmethod
     async def open(
@@ -78,6 +79,7 @@ class Connection(asyncio.Protocol):
         on_zxid: Callable[[int], None],
         on_room: Callable[[], None],
         max_frame_bytes: int,
+        xids: Xids,
         tls: ssl.SSLContext | None = None,
         on_reply: OnReply | None = None,
     ) -> "tuple[Connection, wire.Handshake]":
@@ -91,6 +93,7 @@ class Connection(asyncio.Protocol):
             on_zxid: called with the zxid of each reply before the reply is delivered.
             on_room: called after replies have come, when more requests may be sent.
             max_frame_bytes: jute.maxbuffer.
+            xids: of the session.
             tls: how to wrap the connection, or None.
             on_reply: called for each reply with the request and its age in seconds.
 
@@ -102,7 +105,7 @@ class Connection(asyncio.Protocol):
         try:
             codec = TlsCodec(tls, host) if tls is not None else None
             protocol = partial(
-                cls, on_event, on_zxid, on_room, max_frame_bytes, on_reply=on_reply, tls=codec
+                cls, on_event, on_zxid, on_room, max_frame_bytes, xids, on_reply=on_reply, tls=codec
             )
             _, connection = await first_reachable(
                 host, port, lambda address: loop.create_connection(protocol, address, port)
@@ -125,8 +128,7 @@ class Connection(asyncio.Protocol):
 
         A caller that gives up cancels its future; the place in the order of replies stays.
         """
-        self._xid = self._xid + 1 if self._xid < _MAX_XID else 1
-        self._enqueue(self._xid, call, call.record, future)
+        self._enqueue(self._xids.next(), call, call.record, future)
 
     def send_special(self, xid: int, record: Request) -> "asyncio.Future[None]":
         """Authentication and watches: requests with a fixed xid, answered in order too."""
@@ -250,27 +252,23 @@ class Connection(asyncio.Protocol):
                 self._on_event(notification)
         elif xid == wire.XID_PING:
             self._pinged_s = None
-        elif xid == stall_writes.XID:
-            self._take_stall_reply(error_code)
-        elif not self._pending or self._pending[0].xid != xid:
-            # Never guess which request a reply belongs to.
-            self.abort(f"reply {xid} is out of order")
-        else:
+        elif self._pending and self._pending[0].xid == xid:
             pending = self._pending.popleft()
             error = pending.refuse(error_code) if error_code else pending.answer(data)
-            if isinstance(error, _ENDS_OF_SESSIONS):
+            if isinstance(error, _ENDS):
                 # Even if its caller has given up: this connection cannot be used any more.
                 self._end(error)
+        elif self.stall_writes.is_next(xid):
+            self._take_stall_reply(error_code)
+        else:
+            # Never guess which request a reply belongs to.
+            self.abort(f"reply {xid} is out of order")
 
     def _take_stall_reply(self, code: int) -> None:
-        try:
-            report = self.stall_writes.settle(is_committed=code == 0)
-        except LookupError:
-            self.abort("a reply without a request")
-            return
+        report = self.stall_writes.settle(is_committed=code == 0)
         if report is not None:
             self._loop.call_soon(report)
-        elif isinstance(error := wire.error_of(code, ""), _ENDS_OF_SESSIONS):
+        elif isinstance(error := wire.error_of(code, ""), _ENDS):
             self._end(error)
 
     def _end(self, why: errors.StoreError) -> None:

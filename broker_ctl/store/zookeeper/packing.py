@@ -14,6 +14,7 @@ from aiozk.protocol.request import Request
 
 from broker_ctl.store.interface import (
     Aspect,
+    Check,
     Create,
     CreateMode,
     Delete,
@@ -33,6 +34,13 @@ CREATE_CONTAINER: Final = 19
 CREATE_TTL: Final = 21
 MULTI_READ: Final = 22
 
+# A result in the reply of a multi; of each create it is that of create2.
+RESULTS: Final[dict[type[Operation], int]] = {
+    Create: CREATE_2,
+    SetData: SET_DATA,
+    Delete: DELETE,
+    Check: CHECK,
+}
 _XID_AND_OPCODE = struct.Struct("!ii")
 _INT = struct.Struct("!i")
 _LONG = struct.Struct("!q")

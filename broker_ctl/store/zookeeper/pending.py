@@ -53,6 +53,9 @@ class Pending:
             return None
         try:
             future.set_result(call.decode(data, wire.REPLY_HEADER_BYTES))
+        except wire.MismatchedReply as error:
+            self.lose(error)
+            return error
         except errors.StoreError as error:
             # Its traceback has this function, which has the future: as `RequestPipeline.call`.
             future.set_exception(error.with_traceback(None))

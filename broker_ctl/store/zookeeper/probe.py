@@ -14,6 +14,7 @@ from typing import Any, Final
 from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.xids import Xids
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ async def probe(
         on_zxid=seen.append,
         on_room=lambda: None,
         max_frame_bytes=max_frame_bytes,
+        xids=Xids(),
         tls=tls,
     )
     try:

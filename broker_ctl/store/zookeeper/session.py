@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from broker_ctl import errors
 from broker_ctl.core.machines.watchdog import LoopWatchdog
-from broker_ctl.store.interface import SessionEvent, SessionListener
+from broker_ctl.store.interface import NO_SESSION, SavedSession, SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, ProvenIdentity
 from broker_ctl.store.zookeeper.connection import Connection
@@ -37,6 +37,7 @@ from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
 from broker_ctl.store.zookeeper.server_status import Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable, notify_listeners
+from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class SessionOptions:
         max_in_flight: bound on unanswered requests; more wait in line.
         max_frame_bytes: jute.maxbuffer of the servers.
         identity: proven on each connection before anything else.
-        session_id, password: a session of an earlier process to take up again, or 0.
+        resumed: a session of an earlier process to take up again.
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
         watchdog: how long a thread sends for a busy event loop; None: not at all.
@@ -73,8 +74,7 @@ class SessionOptions:
     max_frame_bytes: int = 0xFFFFF
     identity: ProvenIdentity = ANONYMOUS
     tls: ssl.SSLContext | None = None
-    session_id: int = 0
-    password: bytes = field(default=b"", repr=False)
+    resumed: SavedSession = field(default=NO_SESSION, repr=False)
     max_retries: int = -1
     watchdog: LoopWatchdog | None = None
     on_sent: Callable[[float], None] | None = None
@@ -99,8 +99,10 @@ class Session:
         self._dialer = Dialer(options.hosts, rng)
         self._outlook = Outlook(options.hosts, options.tls, options.on_no_quorum)
         self._connection: Connection | None = None
-        self._session_id = options.session_id
-        self._password = options.password or _NO_PASSWORD
+        self._session_id = options.resumed.session_id
+        self._password = options.resumed.password or _NO_PASSWORD
+        # For the life of this client: a session that follows an expired one counts on.
+        self._xids = Xids(options.resumed.last_xid)
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestPipeline(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
@@ -126,9 +128,9 @@ class Session:
         return self._session_id
 
     @property
-    def password(self) -> bytes:
-        """With the id it is all that is needed to take the session up again."""
-        return self._password
+    def saved(self) -> SavedSession:
+        """What a later process needs to take the session up again, once this one is closed."""
+        return SavedSession(self._session_id, self._password, self._xids.next())
 
     @property
     def timeout_s(self) -> float:
@@ -262,6 +264,7 @@ class Session:
             on_zxid=self._line.observe_zxid,
             on_room=self._line.send_waiting,
             max_frame_bytes=options.max_frame_bytes,
+            xids=self._xids,
             tls=options.tls,
             on_reply=options.on_reply,
         )

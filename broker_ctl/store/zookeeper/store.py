@@ -10,6 +10,7 @@ from broker_ctl import errors
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    NO_SESSION,
     Answer,
     Create,
     CreateMode,
@@ -20,6 +21,7 @@ from broker_ctl.store.interface import (
     Outcome,
     Read,
     Result,
+    SavedSession,
     SessionListener,
     SetData,
     StallWrite,
@@ -31,7 +33,6 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, NodeAccess, ProvenIdentity
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
-from broker_ctl.store.zookeeper.liveness import stall_writes
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import least_timeouts_s
@@ -70,7 +71,7 @@ class StoreOptions:
         identity: who this client is to the servers.
         access: who may use created nodes; None: with an identity only its holders, else everybody.
         anonymous_tls: as ``tls``, without a client certificate.
-        session_id, password: a session of an earlier process to take up again.
+        resumed: a session of an earlier process to take up again.
         max_retries, watchdog, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
         on_resolved: see `OnResolved`.
     """
@@ -86,8 +87,7 @@ class StoreOptions:
     access: NodeAccess | None = None
     tls: ssl.SSLContext | None = None
     anonymous_tls: ssl.SSLContext | None = None
-    session_id: int = 0
-    password: bytes = field(default=b"", repr=False)
+    resumed: SavedSession = field(default=NO_SESSION, repr=False)
     max_retries: int = -1
     watchdog: LoopWatchdog | None = None
     on_sent: Callable[[float], None] | None = None
@@ -110,8 +110,7 @@ class ZooKeeperStore:
                 max_frame_bytes=options.max_frame_bytes,
                 identity=options.identity,
                 tls=options.tls,
-                session_id=options.session_id,
-                password=options.password,
+                resumed=options.resumed,
                 max_retries=options.max_retries,
                 watchdog=options.watchdog,
                 on_sent=options.on_sent,
@@ -143,9 +142,9 @@ class ZooKeeperStore:
         return self._session.ended_by
 
     @property
-    def session_password(self) -> bytes:
-        """The password that, with the id, resumes the session."""
-        return self._session.password
+    def saved_session(self) -> SavedSession:
+        """What resumes the session."""
+        return self._session.saved
 
     @property
     def session_timeout_s(self) -> float:
@@ -177,7 +176,7 @@ class ZooKeeperStore:
             self._session.stall_write = None
             return
         record = wire.write(write.write, b"", self._chroot).record
-        frame = wire.frame(record, stall_writes.XID)
+        frame = wire.frame(record, 0)
         self._session.stall_write = StallFrame(frame, write.period_s, write.on_committed)
 
     async def start(self) -> None:
@@ -211,8 +210,7 @@ class ZooKeeperStore:
                 self._options,
                 chroot="",
                 name=name,
-                session_id=0,
-                password=b"",
+                resumed=NO_SESSION,
                 watchdog=None,
                 on_sent=None,
                 on_reply=None,

@@ -56,6 +56,7 @@ _WRITES: Final = {Create: "create", SetData: "set", Delete: "delete", Check: "ch
 
 _RECURSIVE: Final = 1
 _ERROR: Final = -1
+_MISMATCH: Final = "a reply to another request"
 # A server's error codes as our errors (docs: ambiguous-writes).
 _ERRORS: Final[dict[int, tuple[type[errors.StoreError], str]]] = {
     -2: (errors.StoreError, "rolled back because of a neighbour"),
@@ -116,6 +117,13 @@ class Call(Generic[T_co]):
 
     def __str__(self) -> str:
         return f"{self.what} {self.path}"
+
+
+class MismatchedReply(errors.ConnectionLoss):
+    """What a reply repeats of its request is of another one (docs: zookeeper-xids).
+
+    The outcome of neither is known, and no later reply of the connection can be believed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +241,12 @@ def _text(data: bytes, offset: int) -> tuple[str, int]:
     return text.decode(), end
 
 
-def _created(sent: bytes, root: str, data: bytes, offset: int) -> tuple[Versioned, int]:
+def _created(sent: Create, root: str, data: bytes, offset: int) -> tuple[Versioned, int]:
     path, offset = _text(data, offset)
-    return Versioned(path[len(root) :], sent, _stat(data, offset)), offset + _STAT.size
+    expected = root + sent.path
+    if path != expected and not (sent.mode.is_sequential and path.startswith(expected)):
+        raise MismatchedReply(f"{_MISMATCH}: {path!r} in place of {expected!r}")
+    return Versioned(path[len(root) :], sent.data, _stat(data, offset)), offset + _STAT.size
 
 
 def _names(data: bytes, offset: int) -> tuple[list[str], int]:
@@ -279,7 +290,13 @@ def children(path: str, root: str = "") -> Call[list[str]]:
 
 def sync(path: str, root: str = "") -> Call[None]:
     """Bring the connected server up to what the leader has committed."""
-    return Call("sync", path, protocol.SyncRequest(path=full(path, root)), _nothing)
+    sent = full(path, root)
+
+    def decode(data: bytes, offset: int) -> None:
+        if (found := _text(data, offset)[0]) != sent:
+            raise MismatchedReply(f"{_MISMATCH}: {found!r} in place of {sent!r}")
+
+    return Call("sync", path, protocol.SyncRequest(path=sent), decode)
 
 
 def ephemerals(prefix: str, root: str = "") -> Call[list[str]]:
@@ -302,7 +319,7 @@ def write(operation: Operation, acl: bytes, root: str = "") -> Call[tuple[Result
 
     def decode(data: bytes, offset: int) -> tuple[Result, ...]:
         match operation:
-            case Create(data=sent):
+            case Create() as sent:
                 return (_created(sent, root, data, offset)[0],)
             case SetData():
                 return (_stat(data, offset),)
@@ -330,9 +347,9 @@ def _multi_results(
     results: list[Result] = []
     failure: errors.MultiFailed | None = None
     for index, operation in enumerate(operations):
-        kind, _done, _error = _MULTI_HEADER.unpack_from(data, offset)
+        kind, is_end, _error = _MULTI_HEADER.unpack_from(data, offset)
         offset += _MULTI_HEADER.size
-        if kind == _ERROR:
+        if kind == _ERROR and not is_end:
             # Operations before the culprit have error 0, those after it RuntimeInconsistency (docs:
             # zookeeper-wire).
             (code,) = _LENGTH.unpack_from(data, offset)
@@ -344,14 +361,18 @@ def _multi_results(
                     # that in the first result, not in the header.
                     raise cause
                 failure = errors.MultiFailed(index, operation.path, cause)
+        elif kind != packing.RESULTS[type(operation)]:
+            raise MismatchedReply(f"{_MISMATCH}: result {index} is of type {kind}")
         elif isinstance(operation, Create):
-            created, offset = _created(operation.data, root, data, offset)
+            created, offset = _created(operation, root, data, offset)
             results.append(created)
-        elif kind == packing.SET_DATA:
+        elif isinstance(operation, SetData):
             results.append(_stat(data, offset))
             offset += _STAT.size
         else:
             results.append(None)
+    if not _MULTI_HEADER.unpack_from(data, offset)[1]:
+        raise MismatchedReply(f"{_MISMATCH}: more than {len(operations)} results")
     if failure is not None:
         raise failure
     return results

@@ -19,6 +19,7 @@ from broker_ctl.store.in_process.tree import Author, Tree
 from broker_ctl.store.interface import Delete, Operation, Result
 from broker_ctl.testing.memory_store.disks import Disks
 from broker_ctl.testing.memory_store.liveness import Session
+from broker_ctl.testing.memory_store.proposals import Proposals
 from broker_ctl.testing.memory_store.servers import Client, Server
 
 # A session id starts with the number of the server that made it; from 128 on it is negative.
@@ -49,7 +50,8 @@ class EnsembleRules:
 class MemoryEnsemble(Disks):
     """The ensemble that all `MemoryStore`s of a test or a simulation share.
 
-    ``rng`` draws the server that a client connects to. Without ``loop`` the running one is used.
+    ``proposals`` are those that wait. ``rng`` draws the server that a client connects to. Without
+    ``loop`` the running one is used.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class MemoryEnsemble(Disks):
         self.servers = tuple(map(self._rules.new_server, range(self._rules.servers)))
         self.leader = self.servers[0]
         self._is_serving = True
+        self.proposals = Proposals()
         self._sessions: dict[int, Session] = {}
         self._numbers = count(1)
 
@@ -178,6 +181,8 @@ class MemoryEnsemble(Disks):
         session = self._sessions.get(session_id)
         if session is None:
             return
+        # What was proposed before is committed before.
+        self.proposals.release()
         if session.expiry is not None:
             session.expiry.cancel()
         self._commit([Delete(path) for path in self.tree.ephemerals(session_id)], session_id)
@@ -253,6 +258,7 @@ class MemoryEnsemble(Disks):
         for server in self.servers:
             server.linked.set()
             server.catch_up()
+        self.proposals.release()
         number = self.leader.number + 1
         self.leader = self.servers[number % len(self.servers)]
         self._is_serving = False

@@ -12,6 +12,7 @@ from typing import Any, Final
 from broker_ctl import errors
 from broker_ctl.store.interface import Create
 from broker_ctl.store.zookeeper import resolve
+from broker_ctl.testing.memory_store.proposals import Proposals
 from broker_ctl.testing.memory_store.transport import Kind, MemoryTransport, Reply, Request
 
 _MOST_IN_FLIGHT: Final = 1000
@@ -20,8 +21,11 @@ _MOST_IN_FLIGHT: Final = 1000
 class RequestPipeline:
     """Requests that wait for a connection, and the connection that sends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, proposals: Proposals) -> None:
+        self._proposals = proposals
         self._link: MemoryTransport | None = None
+        # Lost writes that are resolved behind what is proposed.
+        self._lost: deque[Request] = deque()
         self._waiting: deque[Request] = deque()
         self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
         self.closed_by: errors.StoreError | None = None
@@ -61,10 +65,31 @@ class RequestPipeline:
         # The server applies all committed transactions before it answers.
         link.server.catch_up()
         for request in waiting:
-            if request.is_sent and request.operations:
+            if not (request.is_sent and request.operations):
+                self._submit(request)
+            elif not self._proposals.are_outstanding:
                 self._resolve(request, link)
             else:
-                self._submit(request)
+                if not self._lost:
+                    self._submit(self._sync())
+                self._lost.append(request)
+
+    def _sync(self) -> Request:
+        """A lost write may still be a proposal: its nodes show it behind the answer to this."""
+        request = Request("sync", lambda *_: None, Kind.SYNC)
+        request.future.add_done_callback(self._synced)
+        return request
+
+    def _synced(self, synced: "asyncio.Future[Any]") -> None:
+        lost, self._lost = self._lost, deque()
+        error = None if synced.cancelled() else synced.exception()
+        for request in lost:
+            if isinstance(error, errors.StoreError):
+                request.fail(type(error)(str(error)))
+            elif self._link is None:
+                self._waiting.append(request)
+            elif not request.future.done():
+                self._resolve(request, self._link)
 
     def disconnect(self) -> None:
         """Handle the end of a connection: its unanswered requests go to the front of the queue."""
@@ -89,7 +114,7 @@ class RequestPipeline:
     def close(self, error: errors.StoreError) -> None:
         """Fail all requests, and every later one."""
         self.closed_by = error
-        for request in self._waiting:
+        for request in (*self._waiting, *self._lost):
             request.fail(type(error)(str(error)))
 
     def arrive(self, reply: Reply) -> None:

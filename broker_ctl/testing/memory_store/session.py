@@ -18,10 +18,12 @@ from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
     Notification,
     NotificationListener,
+    SavedSession,
     SessionEvent,
     SessionListener,
 )
 from broker_ctl.store.zookeeper.watches import WatchTable
+from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline
@@ -48,7 +50,7 @@ class MemorySession:
         ensemble: MemoryEnsemble,
         transit: Transit,
         timeout_s: float,
-        session_id: int,
+        resumed: SavedSession,
         *,
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
@@ -63,8 +65,9 @@ class MemorySession:
         self._pulse = pulse
         self._stalls = stalls
         self._is_batching = is_batching
-        self.session_id = session_id
-        self.line = RequestPipeline()
+        self.session_id = resumed.session_id
+        self._xids = Xids(resumed.last_xid)
+        self.line = RequestPipeline(ensemble.proposals)
         self._link: MemoryTransport | None = None
         self._watches = WatchTable()
         self._listeners: list[SessionListener] = []
@@ -81,6 +84,11 @@ class MemorySession:
     def timeout_s(self) -> float:
         """0 while there is no session."""
         return self._granted_s if self.session_id else 0.0
+
+    @property
+    def saved(self) -> SavedSession:
+        """What resumes the session; there is no password."""
+        return SavedSession(self.session_id, b"", self._xids.next())
 
     @property
     def is_connected(self) -> bool:
@@ -192,6 +200,7 @@ class MemorySession:
         link = MemoryTransport(
             self._ensemble,
             self._transit,
+            self._xids,
             faults=self._faults,
             on_arrival=self._arrive,
             on_drop=self._dropped,

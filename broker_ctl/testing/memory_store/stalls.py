@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.interface import StallWrite
+from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Server
 
@@ -23,6 +24,7 @@ class _Link(Protocol):
 
     server: Server
     session_id: int
+    xids: Xids
 
     @property
     def pulse_s(self) -> float | None: ...
@@ -62,12 +64,18 @@ class StallThread:
         await asyncio.sleep(_TRANSIT_S)
         self._ensemble.touch(link.session_id)
         await link.server.linked.wait()
-        is_committed = False
-        with contextlib.suppress(StoreError):
-            self._ensemble.write(link.session_id, [write.write])
-            is_committed = True
+        xid, proposals = link.xids.next(), self._ensemble.proposals
+
+        def commit() -> bool:
+            with contextlib.suppress(StoreError):
+                self._ensemble.write(link.session_id, [write.write])
+                return True
+            return False
+
+        is_held = proposals.are_held
+        outcome = await proposals.propose(link.session_id, xid, commit) if is_held else commit()
         await asyncio.sleep(_TRANSIT_S)
-        return is_committed
+        return outcome is True
 
 
 def _report(link: _Link, write: StallWrite, sent_s: float, answered_s: float) -> Callable[[], None]:

@@ -8,6 +8,7 @@ from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, StoreE
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    NO_SESSION,
     Answer,
     Aspect,
     Create,
@@ -18,6 +19,7 @@ from broker_ctl.store.interface import (
     Outcome,
     Read,
     Result,
+    SavedSession,
     SessionListener,
     SetData,
     StallWrite,
@@ -42,7 +44,7 @@ class MemoryStore:
     """`MetadataStore` in memory; several on one ensemble are several clients of it.
 
     ``transit`` is awaited twice for each request and each handshake, once per direction: its
-    duration is the latency of the network. ``session_id`` resumes the session of an earlier store.
+    duration is the latency of the network. ``resumed`` is the session of an earlier store.
     ``faults``, ``pulse``, ``is_batching``: see `transport.MemoryTransport`; ``is_busy``:
     `stalls.StallThread`.
     """
@@ -55,7 +57,7 @@ class MemoryStore:
         session_timeout_s: float = 30.0,
         operation_timeout_s: float = 30.0,
         transit: Transit = _one_turn,
-        session_id: int = 0,
+        resumed: SavedSession = NO_SESSION,
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
@@ -69,7 +71,7 @@ class MemoryStore:
             ensemble,
             transit,
             session_timeout_s,
-            session_id,
+            resumed,
             faults=faults,
             pulse=pulse,
             stalls=self._stalls if pulse is not None else None,
@@ -94,9 +96,9 @@ class MemoryStore:
         return self._session.ended_by
 
     @property
-    def session_password(self) -> bytes:
-        """There is no password: the id alone resumes the session."""
-        return b""
+    def saved_session(self) -> SavedSession:
+        """What resumes the session; there is no password."""
+        return self._session.saved
 
     @property
     def session_timeout_s(self) -> float:

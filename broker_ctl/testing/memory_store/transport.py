@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from broker_ctl.errors import StoreError, TooLarge
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData
+from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.stalls import StallThread
 
@@ -72,6 +74,7 @@ class Request:
         is_sent: whether it was ever sent over a connection.
         session_id: the session that sent it.
         zxid_before: the newest zxid that the client had observed when it sent the request.
+        xid: its number on the connection.
         executions: how often it was executed. Twice would be a bug of the pipeline.
     """
 
@@ -85,6 +88,7 @@ class Request:
     is_sent: bool = False
     session_id: int = 0
     zxid_before: int = 0
+    xid: int = 0
     executions: int = 0
 
     @property
@@ -140,6 +144,7 @@ class MemoryTransport:
 
     Args:
         transit: awaited for each message on its way.
+        xids: of the session.
         faults: faults at the server; None: none.
         on_arrival: called with replies and watch events, in order.
         on_drop: called when the server has closed the connection.
@@ -152,6 +157,7 @@ class MemoryTransport:
         self,
         ensemble: MemoryEnsemble,
         transit: Transit,
+        xids: Xids,
         *,
         faults: Faults | None = None,
         on_arrival: Callable[[Reply | Notification], None],
@@ -162,6 +168,7 @@ class MemoryTransport:
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
+        self.xids = xids
         self._faults = faults
         self._on_arrival = on_arrival
         self._on_drop = on_drop
@@ -208,6 +215,7 @@ class MemoryTransport:
 
     def send(self, request: Request) -> None:
         """Send a request."""
+        request.xid = self.xids.next()
         self.unanswered.append(request)
         self._out.put_nowait(request)
 
@@ -255,13 +263,13 @@ class MemoryTransport:
             self._ensemble.touch(self.session_id)
             if request.needs_leader and not self.server.is_linked:
                 await self.server.linked.wait()
-            self._serve(request)
+            await self._serve(request)
 
-    def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Request) -> None:
         if self._injects_fault(request, Point.BEFORE):
             self.drop("cut before a request was executed")
             return
-        reply = self._execute(request)
+        reply = await self._reply_to(request)
         fault = self._injects_fault(request, Point.AFTER)
         if fault is Fault.TOO_LARGE:
             reply = Reply(request, reply.zxid, error=TooLarge(f"{request.what}: the reply"))
@@ -273,6 +281,17 @@ class MemoryTransport:
 
     def _injects_fault(self, request: Request, point: Point) -> Fault | None:
         return None if self._faults is None else self._faults(request, point)
+
+    async def _reply_to(self, request: Request) -> Reply:
+        """Its reply, or that of another one of the session with the same number."""
+        proposals, commit = self._ensemble.proposals, partial(self._execute, request)
+        if not (request.needs_leader and proposals.are_held):
+            return commit()
+        outcome = await proposals.propose(self.session_id, request.xid, commit)
+        await self.server.linked.wait()
+        if isinstance(outcome, Reply):
+            return replace(outcome, request=request)
+        return Reply(request, self.server.tree.zxid)
 
     def _execute(self, request: Request) -> Reply:
         tree = self.server.tree

@@ -283,6 +283,26 @@ async def test_after_an_ambiguous_split_the_children_show_whether_it_was_done() 
 
 
 @in_virtual_time
+async def test_an_answer_about_other_nodes_is_no_answer_to_the_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent, other = built.bundles[:2]
+        token = await broker.ownership.acquire(parent)
+        node = await broker.store.create(paths.ownership(other), b"", CreateMode.EPHEMERAL)
+
+        async def answer(_: Sequence[Operation]) -> tuple[Result, ...]:
+            monkeypatch.undo()
+            return (node, node)
+
+        monkeypatch.setattr(broker.store, "multi", answer)
+        with pytest.raises(Ambiguous):
+            await halve(broker, parent)
+        assert broker.owned() == {parent: token}
+
+
+@in_virtual_time
 async def test_after_an_ambiguous_split_the_nodes_of_another_broker_prove_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

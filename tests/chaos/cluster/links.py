@@ -13,7 +13,7 @@ from typing import Self
 from broker_ctl.embedded.config import Address
 from broker_ctl.embedded.server import Server
 from tests.support.zookeeper.ensemble import LoopThread
-from tests.support.zookeeper.proxy import Loss, PeerProxy, Proxy, Way
+from tests.support.zookeeper.proxy import Loss, PeerProxy, Proxy, QuorumProxy, Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Links:
     def seen_by(self, own: Address, peer: Address) -> Address:
         """Where server ``own`` finds ``peer``: for `Ensemble.of`."""
         quorum, election = (
-            self._open(PeerProxy, peer.quorum_port),
+            self._open(QuorumProxy, peer.quorum_port),
             self._open(PeerProxy, peer.election_port),
         )
         self._peers[own.id, peer.id] = quorum, election
@@ -107,6 +107,31 @@ class Links:
     def between(self, one: int, other: int) -> list[Link]:
         """All that two servers say to each other."""
         return [*self._peers[one, other], *self._peers[other, one]]
+
+    # Acknowledgements of followers.
+
+    def _quorum_proxies(self) -> list[QuorumProxy]:
+        proxies = (quorum.proxy for quorum, _ in self._peers.values())
+        return [proxy for proxy in proxies if isinstance(proxy, QuorumProxy)]
+
+    def hold_acks(self) -> None:
+        """No proposal is committed until `release_acks`."""
+        for proxy in self._quorum_proxies():
+            proxy.holds_acks = True
+
+    @property
+    def held_zxids(self) -> set[int]:
+        """Proposals that a follower has acknowledged, and the leader does not know of."""
+        return {ack.zxid for proxy in self._quorum_proxies() for ack in tuple(proxy.held)}
+
+    async def release_acks(self, up_to_zxid: int | None = None) -> None:
+        """Commit all that was proposed, or up to a zxid."""
+
+        async def release() -> None:
+            for proxy in self._quorum_proxies():
+                proxy.release_acks(up_to_zxid)
+
+        await self._thread.call(release())
 
     @property
     def all_pass(self) -> bool:

@@ -12,6 +12,7 @@ from broker_ctl.coordination.locks.locks import LockBusy, Locks
 from broker_ctl.core.machines.lock import Claim, Event, State
 from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import (
+    Ambiguous,
     BadVersion,
     BundleBusy,
     MultiFailed,
@@ -26,6 +27,7 @@ from broker_ctl.store.interface import (
     CreateMode,
     Delete,
     Notification,
+    Result,
     Versioned,
 )
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -397,7 +399,7 @@ async def test_a_node_of_a_session_that_has_ended_is_not_adopted() -> None:
         one.party.expire()
         await eventually(lambda: one.party.watcher.epoch == 2)
         with pytest.raises(SessionExpired):
-            one.locks.adopt(node, one.lost.append)
+            one.locks.adopt("/mine", node, one.lost.append)
 
 
 @in_virtual_time
@@ -634,3 +636,29 @@ async def test_the_judge_of_an_acquisition_is_called_before_each_attempt() -> No
             await holder.locks.acquire(PATH, b"", holder.lost.append, (), judge)
         assert len(asked) == 2
         assert not await holder.stands()
+
+
+@in_virtual_time
+async def test_the_node_of_another_path_is_not_adopted() -> None:
+    async with holders() as (one,):
+        node = await one.store.create("/other", mode=CreateMode.EPHEMERAL)
+        for found in (node, node.stat, None):
+            with pytest.raises(Ambiguous, match="/mine"):
+                one.locks.adopt("/mine", found, one.lost.append)
+
+
+@in_virtual_time
+async def test_an_answer_about_another_node_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holders(2) as (one, two):
+        await two.acquire()
+        node = await one.store.create("/other", mode=CreateMode.EPHEMERAL)
+
+        async def answer(_: object) -> tuple[Result, ...]:
+            monkeypatch.undo()
+            return (node,)
+
+        monkeypatch.setattr(one.store, "multi", answer)
+        with pytest.raises(LockBusy):
+            await one.acquire()

@@ -14,6 +14,7 @@ from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import load
+from broker_ctl.store.interface import SavedSession
 
 Secret = Callable[..., Path]
 LONG = "admin:0123456789abcdef"
@@ -142,9 +143,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_a_kept_session_stays_for_the_daemon_that_starts_next(tmp_path: Path) -> None:
-    save(tmp_path, 7, b"password")
+    save(tmp_path, SavedSession(7, b"password", 9))
     rehearse(settings("stopMode=keep", f"sessionDirectory={tmp_path}"))
-    assert take(tmp_path) == (7, b"password")
+    assert take(tmp_path) == SavedSession(7, b"password", 9)
 
 
 def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secret) -> None:

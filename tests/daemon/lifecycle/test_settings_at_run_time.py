@@ -22,6 +22,7 @@ from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.sources import load, with_dynamic
 from broker_ctl.settings.strategies import OpenCatalog
 from broker_ctl.store import paths
+from broker_ctl.store.interface import NO_SESSION
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
@@ -143,11 +144,11 @@ async def test_an_expiry_ends_the_process_where_that_is_asked_for() -> None:
 async def test_a_stop_keeps_the_session_in_the_directory_that_is_named(tmp_path: Path) -> None:
     async with running("stopMode=keep", f"sessionDirectory={tmp_path}") as run:
         kept = run.around.store.session_id
-    assert take(tmp_path)[0] == kept
+    assert take(tmp_path).session_id == kept
     assert kept in run.around.ensemble.session_ids
     async with running(f"sessionDirectory={tmp_path}") as run:
         ended = run.around.store.session_id
-    assert take(tmp_path) == (0, b"")
+    assert take(tmp_path) == NO_SESSION
     assert ended not in run.around.ensemble.session_ids
 
 

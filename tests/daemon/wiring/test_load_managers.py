@@ -66,7 +66,7 @@ class Memory(Environment):
     def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
         return self.store, self.store
 
-    def keep_session(self, _: Settings, __: int, ___: bytes) -> bool:
+    def keeps_session(self, _: Settings) -> bool:
         return False
 
     def dataplane(self, _: Settings) -> DataPlane:

@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from broker_ctl.daemon.wiring import session_file
+from broker_ctl.store.interface import NO_SESSION, SavedSession
 
-NONE = (0, b"")
+NONE = NO_SESSION
+KEPT = SavedSession(7, b"secret", 41)
 
 
 def test_a_saved_session_is_taken_once(tmp_path: Path) -> None:
-    session_file.save(tmp_path / "kept", 7, b"secret")
-    assert session_file.take(tmp_path / "kept") == (7, b"secret")
+    session_file.save(tmp_path / "kept", KEPT)
+    assert session_file.take(tmp_path / "kept") == KEPT
     assert session_file.take(tmp_path / "kept") == NONE
     assert list((tmp_path / "kept").iterdir()) == []
 
@@ -21,7 +23,7 @@ def test_a_saved_session_is_taken_once(tmp_path: Path) -> None:
 def test_a_saved_session_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     earlier = os.umask(0)
     try:
-        session_file.save(tmp_path / "kept", 7, b"secret")
+        session_file.save(tmp_path / "kept", KEPT)
     finally:
         os.umask(earlier)
     (file,) = (tmp_path / "kept").iterdir()
@@ -34,7 +36,7 @@ def test_of_several_processes_at_once_one_takes_the_session(tmp_path: Path) -> N
         return taking.returncode == 0
 
     for _ in range(2):
-        session_file.save(tmp_path, 7, b"secret")
+        session_file.save(tmp_path, KEPT)
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(taken_in_a_process, range(4))) == 1
 
@@ -43,7 +45,7 @@ _TAKE = """
 import sys
 from pathlib import Path
 from broker_ctl.daemon.wiring import session_file
-sys.exit(session_file.take(Path(sys.argv[1])) == (0, b""))
+sys.exit(not session_file.take(Path(sys.argv[1])).session_id)
 """
 
 

@@ -19,7 +19,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
-from broker_ctl.store.interface import BulkStore, Create, Operation
+from broker_ctl.store.interface import NO_SESSION, BulkStore, Create, Operation, SavedSession
 from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS
 from broker_ctl.store.zookeeper.store import StoreOptions
@@ -46,12 +46,15 @@ class Opened:
         self.options = options
 
 
+KEPT = SavedSession(77, b"password", 5)
+
+
 def opened(
-    monkeypatch: pytest.MonkeyPatch, *overrides: str, reattach: tuple[int, bytes] = (0, b"")
+    monkeypatch: pytest.MonkeyPatch, *overrides: str, resumed: SavedSession = NO_SESSION
 ) -> tuple[StoreOptions, StoreOptions, StoreInstruments]:
     monkeypatch.setattr(stores, "ZooKeeperStore", Opened)
     settings, instruments = load(None, {}, [URL, *overrides]), StoreInstruments()
-    both = stores.open_stores(settings, random.Random(1), instruments, reattach, Reloader())
+    both = stores.open_stores(settings, random.Random(1), instruments, resumed, Reloader())
     first, second = both
     assert isinstance(first, Opened)
     assert isinstance(second, Opened)
@@ -66,13 +69,13 @@ def test_servers_limits_and_deadlines_reach_the_store(monkeypatch: pytest.Monkey
         "zookeeperMaxInFlightRequests=333",
         "zookeeperJuteMaxBufferBytes=2000000",
         "zookeeperSessionReconnectMaxRetries=9",
-        reattach=(77, b"password"),
+        resumed=KEPT,
     )
     assert options is same
     assert (options.hosts, options.chroot) == ("h1:2181,h2:2182", "/chroot")
     assert (options.session_timeout_s, options.operation_timeout_s) == (41.0, 17.0)
     assert (options.max_in_flight, options.max_frame_bytes) == (333, 2_000_000)
-    assert (options.session_id, options.password) == (77, b"password")
+    assert options.resumed == KEPT
     assert (options.max_retries, options.identity, options.tls) == (9, ANONYMOUS, None)
 
 
@@ -96,10 +99,10 @@ def test_the_configuration_s_own_store_never_ends_the_process_for_an_outage(
         monkeypatch,
         "configurationMetadataStoreUrl=zk:g1:2181",
         "zookeeperSessionReconnectMaxRetries=9",
-        reattach=(77, b"password"),
+        resumed=KEPT,
     )
     assert (options.name, other.name) == ("metadata-store", "configuration-metadata-store")
-    assert (other.hosts, other.max_retries, other.session_id) == ("g1:2181", -1, 0)
+    assert (other.hosts, other.max_retries, other.resumed) == ("g1:2181", -1, NO_SESSION)
 
 
 def test_each_value_that_the_store_reports_is_measured_once(

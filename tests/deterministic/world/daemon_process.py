@@ -29,6 +29,7 @@ from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
+from broker_ctl.store.interface import NO_SESSION, SavedSession
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.deterministic.world.broker_process import BrokerProcess, DataPlaneLink, ReplicaLink
@@ -146,7 +147,7 @@ class DaemonProcess(Environment):
         self._timeout_s = timeout_s
         self._is_failsafe = is_failsafe
         self._on_doubt = on_doubt
-        self._kept_session = 0
+        self._kept_session = NO_SESSION
         self.loop = new_loop(turns, self.broker_id)
         self.link = DataPlaneLink(process, self.clock, rng)
         self._signals = StopSignals()
@@ -221,14 +222,14 @@ class DaemonProcess(Environment):
     def open_stores(
         self, settings: Settings, _instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
-        kept, self._kept_session = self._kept_session, 0
+        kept, self._kept_session = self._kept_session, NO_SESSION
         watchdog = LoopWatchdog(settings.session.loop_watchdog_s)
         store = MemoryStore(
             self._ensemble,
             session_timeout_s=self._timeout_s,
             operation_timeout_s=OPERATION_S,
             transit=self.wire.transit,
-            session_id=kept,
+            resumed=kept,
             faults=self.wire.mishap,
             pulse=partial(self._pulse_s, self.loop, watchdog),
             is_busy=lambda: self.loop.is_blocked,
@@ -253,9 +254,11 @@ class DaemonProcess(Environment):
         """Until when its pings have arrived."""
         return self.wire.pulse_s(loop.pulse_s(watchdog))
 
-    def keep_session(self, _settings: Settings, session_id: int, _password: bytes) -> bool:
-        self._kept_session = session_id if self.is_keeping else 0
+    def keeps_session(self, _settings: Settings) -> bool:
         return self.is_keeping
+
+    def keep_session(self, _settings: Settings, session: SavedSession) -> None:
+        self._kept_session = session
 
     def dataplane(self, _settings: Settings) -> DataPlane:
         return self.link

@@ -217,7 +217,7 @@ async def test_ephemerals_whose_batch_was_not_done_in_their_session_are_not_made
         opened(proxy.address, chroot) as (store, under),
         opened(zookeeper.connect_string, chroot) as (_, observer),
     ):
-        session_id, password = under.session_id, under.session_password
+        session_id, password = under.session_id, under.saved_session.password
         proxy.way = Way.REFUSED
         proxy.lose(Loss.REQUEST, MULTI)
         works: list[Awaitable[object]] = [

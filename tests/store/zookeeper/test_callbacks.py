@@ -77,7 +77,7 @@ async def test_a_create_that_is_lost_with_its_session_is_reported_as_session_exp
         tasks.create_task(write(), name="write")
         await eventually(lambda: proxy.lost)
         session_id = store.session_id
-        await expire_session(zookeeper.connect_string, session_id, store.session_password)
+        await expire_session(zookeeper.connect_string, session_id, store.saved_session.password)
         proxy.way = Way.OPEN
     assert resolved == [("create", "session_expired")]
 

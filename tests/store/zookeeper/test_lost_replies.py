@@ -375,7 +375,7 @@ async def test_what_was_not_done_in_its_session_is_not_done_in_the_next(
     async with asyncio.TaskGroup() as tasks:
         lost = tasks.create_task(failure_of(write()), name="write")
         await eventually(lambda: proxy.lost)
-        await expire_session(zookeeper.connect_string, session_id, store.session_password)
+        await expire_session(zookeeper.connect_string, session_id, store.saved_session.password)
         proxy.way = Way.OPEN
     assert isinstance(lost.result(), SessionExpired)
     node = await store.get("/p")

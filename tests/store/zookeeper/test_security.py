@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from broker_ctl.errors import NoAuth
-from broker_ctl.store.interface import CreateMode, SessionEvent
+from broker_ctl.store.interface import CreateMode, SavedSession, SessionEvent
 from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
@@ -65,8 +65,9 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
 
 
 async def test_credentials_are_not_printed(open_store: OpenStore) -> None:
+    resumed = SavedSession(1, b"another secret")
     options = StoreOptions(
-        "localhost:1", identity=Identity(digest=b"broker:secret"), password=b"another secret"
+        "localhost:1", identity=Identity(digest=b"broker:secret"), resumed=resumed
     )
     assert "secret" not in repr(options)
     store = await open_store("localhost:1", options, connected=False)

@@ -16,7 +16,14 @@ from broker_ctl.errors import (
     SessionMoved,
     StoreError,
 )
-from broker_ctl.store.interface import Check, Create, CreateMode, Notification, SessionEvent
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    CreateMode,
+    Notification,
+    SavedSession,
+    SessionEvent,
+)
 from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
@@ -343,7 +350,7 @@ async def test_what_waits_when_the_session_ends_is_not_done_in_the_next_one(
         writes = [tasks.create_task(outcome(work), name="write") for work in works]
         read = tasks.create_task(store.get("/a"), name="read")
         await eventually(lambda: store.in_flight == 4)
-        await expire_session(zookeeper.connect_string, session_id, store.session_password)
+        await expire_session(zookeeper.connect_string, session_id, store.saved_session.password)
         proxy.way = Way.OPEN
     assert [type(write.result()) for write in writes] == [SessionExpired] * 3
     assert read.result() == await observer.get("/a")
@@ -381,9 +388,9 @@ async def test_a_session_left_behind_is_taken_up_by_another_process(
 ) -> None:
     first = await open_store(zookeeper.connect_string, rooted)
     created = await first.create("/e", b"1", CreateMode.EPHEMERAL)
-    session_id, password = first.session_id, first.session_password
+    session_id = first.session_id
     await first.close(end_session=False)
-    left = replace(rooted, session_id=session_id, password=password)
+    left = replace(rooted, resumed=first.saved_session)
     second = await open_store(zookeeper.connect_string, left, connected=False)
     events = await heard_from(second)
     assert second.session_id == session_id
@@ -405,7 +412,7 @@ async def test_a_session_that_cannot_be_taken_up_is_replaced(
     is_known: bool,
 ) -> None:
     session_id = observer.session_id if is_known else 0x123456789
-    left = replace(rooted, session_id=session_id, password=b"x" * 16)
+    left = replace(rooted, resumed=SavedSession(session_id, b"x" * 16))
     store = await open_store(zookeeper.connect_string, left, connected=False)
     events = await heard_from(store)
     await store.wait_connected()

@@ -49,6 +49,7 @@ from broker_ctl.store.interface import (
     MetadataStore,
     Operation,
     Result,
+    SavedSession,
     Versioned,
 )
 from broker_ctl.store.records.broker_ctl import Registration
@@ -508,7 +509,7 @@ class MemoryBroker(Broker):
             session_timeout_s=TIMEOUT_S,
             operation_timeout_s=operation_timeout_s,
             transit=steering.point,
-            session_id=session_id,
+            resumed=SavedSession(session_id),
             faults=steering.mishap,
         )
         super().__init__(

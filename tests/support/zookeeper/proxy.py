@@ -20,6 +20,9 @@ _HELD_S = 600.0
 _PATIENCE_S = 2.0
 _POLL_S = 0.02
 _CHUNK_BYTES = 1 << 16
+# A packet between servers: type, zxid, length of its data; then a number of names, and these.
+_PACKET = struct.Struct("!iqi")
+_ACK = 3
 _LENGTH = struct.Struct("!i")
 _REQUEST = struct.Struct("!ii")
 # Length, protocol version, timeout, session id.
@@ -254,6 +257,63 @@ class PeerProxy(Proxy):
                 if self.way is not Way.HALF_OPEN:
                     writer.write(chunk)
                     await writer.drain()
+
+
+@dataclass(frozen=True)
+class _HeldAck:
+    zxid: int
+    packet: bytes
+    leader: asyncio.StreamWriter
+
+
+class QuorumProxy(PeerProxy):
+    """In front of the quorum port of a leader: it holds what followers acknowledge.
+
+    A slow disk does the same: what was proposed is neither committed nor lost meanwhile.
+    """
+
+    def __init__(self, server_port: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(server_port, tls)
+        self.holds_acks = False
+        self.held: list[_HeldAck] = []
+
+    def release_acks(self, up_to_zxid: int | None = None) -> None:
+        """Let those pass, or all; without a bound later ones are not held any more."""
+        self.holds_acks = self.holds_acks and up_to_zxid is not None
+        for ack in tuple(self.held):
+            if up_to_zxid is None or ack.zxid <= up_to_zxid:
+                self.held.remove(ack)
+                ack.leader.write(ack.packet)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if all(link.server is not writer for link in self._links):
+            await super()._carry(reader, writer)
+            return
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                kind, zxid, packet = await _packet(reader)
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                if self.way is Way.HALF_OPEN:
+                    continue
+                if kind == _ACK and self.holds_acks:
+                    self.held.append(_HeldAck(zxid, packet, writer))
+                    continue
+                writer.write(packet)
+                await writer.drain()
+
+
+async def _packet(reader: asyncio.StreamReader) -> tuple[int, int, bytes]:
+    """Type, zxid and bytes of what a follower sends next."""
+    head = await reader.readexactly(_PACKET.size)
+    kind, zxid, size = _PACKET.unpack(head)
+    parts = [head, await reader.readexactly(max(size, 0))]
+    count = await reader.readexactly(_LENGTH.size)
+    parts.append(count)
+    for _ in range(2 * max(_LENGTH.unpack(count)[0], 0)):
+        length = await reader.readexactly(_LENGTH.size)
+        parts += (length, await reader.readexactly(max(_LENGTH.unpack(length)[0], 0)))
+    return kind, zxid, b"".join(parts)
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

@@ -340,7 +340,7 @@ async def test_a_write_to_a_node_that_was_never_seen_cannot_be_found_out(rig: Ri
 
 
 async def test_a_connection_that_takes_the_session_over_ends_the_other(rig: Rig) -> None:
-    heir = MemoryStore(rig.ensemble, session_id=rig.store.session_id)
+    heir = MemoryStore(rig.ensemble, resumed=rig.store.saved_session)
     events: list[SessionEvent] = []
     heir.listen(events.append)
     await rig.store.create("/e", b"", CreateMode.EPHEMERAL)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from broker_ctl.store.zookeeper.arrivals import BYTES_A_TURN, LEAST_FRAME_BYTES, Arrivals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
 from broker_ctl.store.zookeeper.stream import Stream
+from broker_ctl.store.zookeeper.xids import Xids
 
 MOST_BYTES = 1 << 20
 FRAMES_A_TURN = BYTES_A_TURN // LEAST_FRAME_BYTES
@@ -35,7 +36,7 @@ def framed(*sizes_bytes: int) -> bytes:
 def opened() -> tuple[Arrivals, Socket]:
     stream, transport = Stream(asyncio.get_running_loop()), Socket()
     stream.open(transport)
-    return Arrivals(stream, StallWrites(stream), MOST_BYTES), transport
+    return Arrivals(stream, StallWrites(stream, Xids()), MOST_BYTES), transport
 
 
 async def test_a_turn_takes_a_bounded_number_of_small_frames_and_the_next_one_the_rest() -> None:

@@ -12,6 +12,7 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Change, Create, Notification, SetData, Versioned
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.xids import Xids
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.fake_zookeeper import (
     FakeZooKeeper,
@@ -49,6 +50,7 @@ async def open_to(address: str, heard: Heard | None = None) -> Connection:
         on_zxid=heard.zxids.append,
         on_room=heard.room,
         max_frame_bytes=MAX_BYTES,
+        xids=Xids(),
     )
     return connection
 
@@ -124,7 +126,7 @@ async def test_numbers_of_requests_wrap_around_and_stay_positive(play: Play) -> 
             peer.send(node_reply(request.xid, str(request.xid).encode()))
 
     connection = await play(script)
-    connection._xid = 0x7FFFFFFD
+    connection._xids = Xids(0x7FFFFFFD)
     answers = [ask(connection, wire.get("/a")) for _ in range(4)]
     found = [(await answer).data for answer in answers]
     assert xids == [0x7FFFFFFE, 0x7FFFFFFF, 1, 2]
@@ -219,7 +221,7 @@ async def test_frames_may_be_cut_anywhere(play: Play, heard: Heard) -> None:
     connection = await play(lambda peer: peer.wait_end())
     whole = node_reply(1, b"1") + node_reply(2, b"") + node_reply(3, b"333")
     for chunk in range(1, len(whole) + 1):
-        connection._xid = 0
+        connection._xids = Xids()
         answers = [ask(connection, wire.get("/a")) for _ in range(3)]
         for start in range(0, len(whole), chunk):
             connection.data_received(whole[start : start + chunk])

@@ -18,6 +18,7 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from broker_ctl.store.zookeeper.xids import Xids
 from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import LoopThread, SharedEnsemble
@@ -177,7 +178,7 @@ class Stalled(Connection):
     """A connection whose answer is in the socket: the loop reads it some turns later, or never."""
 
     def __init__(self, turns: int) -> None:
-        super().__init__(on_event=print, on_zxid=print, on_room=print, max_frame_bytes=1)
+        super().__init__(print, print, print, 1, Xids())
         self.turns = turns
         self.looks = 0
 

@@ -15,6 +15,7 @@ from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame, StallWrites
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.store.zookeeper.stream import Stream
+from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.testing.manual_clock import ManualClock
 from tests.store.zookeeper.connections.test_keepalive import compute, reached, run
 from tests.support.time.waiting import eventually
@@ -32,11 +33,13 @@ class Socket:
     def __init__(self) -> None:
         self.unread = 0
         self.is_full = False
+        self.sent: list[bytes] = []
 
     def unread_bytes(self) -> int:
         return self.unread
 
-    def send_now(self, _frame: bytes) -> bool:
+    def send_now(self, frame: bytes) -> bool:
+        self.sent.append(frame)
         return not self.is_full
 
 
@@ -45,12 +48,12 @@ class Stalled:
 
     def __init__(self) -> None:
         self.socket, self.clock = Socket(), ManualClock(0.0)
-        self.writes = StallWrites(cast("Stream", self.socket), self.clock)
+        self.writes = StallWrites(cast("Stream", self.socket), Xids(), self.clock)
         self.proofs: list[tuple[float, float]] = []
 
     def send_at(self, now_s: float) -> bool:
         self.clock.time_s = now_s
-        frame = StallFrame(b"", 1.0, lambda sent_s, by_s: self.proofs.append((sent_s, by_s)))
+        frame = StallFrame(bytes(8), 1.0, lambda sent_s, by_s: self.proofs.append((sent_s, by_s)))
         return self.writes.send(frame)
 
     def note_at(self, now_s: float, unread: int) -> None:
@@ -110,8 +113,7 @@ def test_what_was_not_sent_has_no_reply() -> None:
     loop = Stalled()
     loop.socket.is_full = True
     assert not loop.send_at(1.0)
-    with pytest.raises(LookupError):
-        loop.writes.settle(is_committed=True)
+    assert not loop.writes.is_next(1)
     loop.socket.is_full = False
     assert loop.send_at(2.0)
     # A refused one proves nothing.
@@ -200,3 +202,19 @@ def test_without_writes_of_a_thread_authority_is_lost_until_two_heartbeats_are_c
         watchdog=LoopWatchdog(10.0),
     )
     run(uvloop.new_event_loop, work(options))
+
+
+def test_each_write_of_the_thread_has_a_number_that_no_other_request_has() -> None:
+    loop = Stalled()
+    xids = loop.writes._xids
+    numbers = [xids.next()]
+    assert loop.send_at(1.0)
+    numbers.append(xids.next())
+    assert loop.send_at(2.0)
+    sent = [int.from_bytes(frame[4:8], "big") for frame in loop.socket.sent]
+    assert sorted([*numbers, *sent]) == [1, 2, 3, 4]
+    # Replies come in the order of the writes.
+    assert not loop.writes.is_next(sent[1])
+    assert loop.writes.is_next(sent[0])
+    loop.writes.settle(is_committed=True)
+    assert loop.writes.is_next(sent[1])

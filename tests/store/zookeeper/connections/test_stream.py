@@ -9,6 +9,7 @@ import pytest
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.stream import Stream
+from broker_ctl.store.zookeeper.xids import Xids
 from tests.support.http.certificates import serving_context, trusting_context
 
 LIMIT_S = 60.0
@@ -74,6 +75,7 @@ async def open_to(server: asyncio.Server, context: ssl.SSLContext) -> Connection
         on_zxid=print,
         on_room=lambda: None,
         max_frame_bytes=1000,
+        xids=Xids(),
         tls=context,
     )
     return connection
