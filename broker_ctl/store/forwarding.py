@@ -38,6 +38,11 @@ class ForwardingStore:
         return self._inner.session_timeout_s
 
     @property
+    def handshake_s(self) -> float:
+        """See `MetadataStore`."""
+        return self._inner.handshake_s
+
+    @property
     def last_zxid(self) -> int:
         """See `MetadataStore`."""
         return self._inner.last_zxid

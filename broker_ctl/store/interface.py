@@ -230,6 +230,14 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def handshake_s(self) -> float:
+        """When the newest handshake that a server answered was sent, or earlier.
+
+        In seconds of `clock.SystemClock`; 0 before the first.
+        """
+        ...
+
+    @property
     def last_zxid(self) -> int:
         """The newest zxid that any reply has shown."""
         ...

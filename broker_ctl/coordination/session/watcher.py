@@ -15,7 +15,6 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session.heartbeats import Heartbeats
-from broker_ctl.coordination.session.suspends import SuspendMeter
 from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.core.machines.session import Action, Event, State, step
 from broker_ctl.errors import AuthorityLost, HistoryBehind, SessionError, StoreError
@@ -131,7 +130,6 @@ class SessionWatcher:
         self._epoch = 0
         self._lease: Lease | None = None
         self._suspended_s = math.inf
-        self._suspends = SuspendMeter(clock)
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[Action], None]] = []
         self._grant_listeners: list[Callable[[Grant], None]] = []
@@ -193,7 +191,6 @@ class SessionWatcher:
 
         Must be called before the store connects: earlier events are missed.
         """
-        self._suspends.mark()
         self._stop_listening = self._store.listen(lambda event: self._feed(_EVENTS[event]))
         self._tasks.keep(self._heartbeats.run(), "heartbeats")
         self._tasks.keep(self._watch_deadline(), "deadline")
@@ -278,14 +275,13 @@ class SessionWatcher:
             granted_s = self._store.session_timeout_s
             if self._lease is not None and granted_s < self._lease.rules.timeout_s:
                 # The next server has other limits, and counts from the handshake.
-                self._lease = _shorten_lease(self._lease, granted_s, self._suspends.handshake_s())
+                self._lease = _shorten_lease(self._lease, granted_s, self._store.handshake_s)
                 self._heartbeats.begin(self._epoch, self._lease.rules)
             self._heartbeats.trigger_now()
         for action in actions:
             self._act(action)
         if before is not self._state:
             log.info("session %d: %s -> %s (%s)", self._epoch, before, self._state, event)
-        self._suspends.mark()
         grant = Grant(self._epoch, self.deadline_s)
         for listener in tuple(self._grant_listeners):
             listener(grant)
@@ -301,7 +297,7 @@ class SessionWatcher:
             self._epoch += 1
             self._suspended_s = math.inf
             rules = LeaseRules(self._store.session_timeout_s, self.tick_s)
-            self._lease = Lease(rules, self._suspends.handshake_s())
+            self._lease = Lease(rules, self._store.handshake_s)
             self._heartbeats.begin(self._epoch, rules)
         elif action is Action.END:
             self._lease = None

@@ -88,6 +88,7 @@ class InProcessStore:
         self._timeout_s = session_timeout_s
         self.name: Final = name
         self.session_id = 0
+        self.handshake_s = 0.0
         self.waiting_for = ""
         self.ended_by: StoreError | None = None
         self.refresh: Callable[[str], Awaitable[None]] | None = None
@@ -183,6 +184,7 @@ class InProcessStore:
             self._end()
 
     async def _acquire(self) -> bytes:
+        self.handshake_s = self._clock.now_s()
         try:
             return await self._keeper.acquire(self._timeout_s)
         except StoreError as error:

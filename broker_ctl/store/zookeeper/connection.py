@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from aiozk.protocol.request import Request
 
 from broker_ctl import errors
+from broker_ctl.clock import SystemClock
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.addresses import first_reachable
@@ -29,6 +30,7 @@ from broker_ctl.store.zookeeper.xids import Xids
 
 # A server sends no payload beyond jute.maxbuffer; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20
+_CLOCK: Final = SystemClock()
 # Errors of one request that end the connection for all.
 _ENDS: Final = (errors.SessionExpired, errors.SessionMoved, wire.MismatchedReply)
 
@@ -39,6 +41,8 @@ class Connection(asyncio.Protocol):
     Attributes:
         stream: its bytes.
         stall_writes: writes of a thread while the event loop does not run.
+        handshake_s: when the connect request was written; a lease may count from then, however late
+            the answer is read.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
         self._pinged_s: float | None = None  # when, while the ping has no answer
         self._xids = xids
+        self.handshake_s = 0.0
 
     @classmethod
     async def open(
@@ -120,6 +125,7 @@ class Connection(asyncio.Protocol):
 
     async def shake_hands(self, request: Request) -> wire.Handshake:
         """Send the connect request, the first frame, and wait for its answer."""
+        self.handshake_s = _CLOCK.now_s()
         self.stream.write(wire.frame(request, None))
         return await self._handshake
 

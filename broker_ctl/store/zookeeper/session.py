@@ -104,6 +104,8 @@ class Session:
         # For the life of this client: a session that follows an expired one counts on.
         self._xids = Xids(options.resumed.last_xid)
         self._timeout_s = 0.0  # as negotiated
+        # See `Connection.handshake_s`.
+        self.handshake_s = 0.0
         self._line = RequestPipeline(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
         # Why the session ended; None while requests can be sent.
@@ -298,6 +300,7 @@ class Session:
         self._password = handshake.password
         self._timeout_s = handshake.timeout_ms / 1000
         self._connection = connection
+        self.handshake_s = connection.handshake_s
         log.info(
             "%s session 0x%x, timeout %.1f s",
             "resumed" if is_same else "opened",

@@ -152,6 +152,11 @@ class ZooKeeperStore:
         return self._session.timeout_s
 
     @property
+    def handshake_s(self) -> float:
+        """See `MetadataStore.handshake_s`."""
+        return self._session.handshake_s
+
+    @property
     def last_zxid(self) -> int:
         """The newest zxid that any reply has shown."""
         return self._session.last_zxid

@@ -176,6 +176,12 @@ class MemoryEnsemble(Disks):
         if session.client is not None and session.client.server.is_linked:
             session.client.drop("the session has expired")
 
+    def drop(self, session_id: int, why: str) -> None:
+        """The server closes the connection of a session, which may come back."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.client is not None:
+            session.client.drop(why)
+
     def end(self, session_id: int) -> None:
         """End a session: its ephemeral nodes go in one transaction."""
         session = self._sessions.get(session_id)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_ctl import errors
+from broker_ctl.clock import Clock
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
     Notification,
@@ -56,7 +57,10 @@ class MemorySession:
         pulse: Callable[[], float] | None = None,
         stalls: StallThread | None = None,
         is_batching: bool = False,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock
+        self.handshake_s = 0.0
         self._ensemble = ensemble
         self._transit = transit
         self._timeout_s = timeout_s
@@ -194,6 +198,7 @@ class MemorySession:
 
     async def _connect(self) -> bool:
         """One handshake; the network may be cut, or the session may expire, at each await."""
+        sent_s = self._now_s()
         await self._transit()
         if not self._network.is_set():
             return False
@@ -228,8 +233,13 @@ class MemorySession:
         self._unlinked.clear()
         await self._transit()
         if self._link is link:
+            self.handshake_s = sent_s
             self._adopt(link)
         return True
+
+    def _now_s(self) -> float:
+        """On the clock of the client, which may have slept."""
+        return self._ensemble.loop.time() if self._clock is None else self._clock.now_s()
 
     def _adopt(self, link: MemoryTransport) -> None:
         is_same = self.session_id == link.session_id

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from broker_ctl.clock import Clock
 from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, StoreError, TooLarge
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
@@ -62,6 +63,7 @@ class MemoryStore:
         pulse: Callable[[], float] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         is_batching: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._name = name
@@ -76,6 +78,7 @@ class MemoryStore:
             pulse=pulse,
             stalls=self._stalls if pulse is not None else None,
             is_batching=is_batching,
+            clock=clock,
         )
 
     # Session.
@@ -104,6 +107,11 @@ class MemoryStore:
     def session_timeout_s(self) -> float:
         """As granted, 0 while there is no session."""
         return self._session.timeout_s
+
+    @property
+    def handshake_s(self) -> float:
+        """See `MetadataStore.handshake_s`."""
+        return self._session.handshake_s
 
     @property
     def last_zxid(self) -> int:

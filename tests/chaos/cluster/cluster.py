@@ -126,6 +126,7 @@ class Cluster(Scoped):
             directory / "zookeeper",
             servers=3,
             heap_mb=128,
+            fsync=True,
             seen_by=self.links.seen_by,
             extras=SERVERS,
         )

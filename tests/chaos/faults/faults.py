@@ -114,6 +114,26 @@ async def follower_isolated(cluster: Cluster, draw: random.Random) -> Mend | Non
     return None
 
 
+async def acknowledgements_held(cluster: Cluster, draw: random.Random) -> Mend | None:
+    """Proposals wait for the disks of followers, while daemons move between the servers.
+
+    The commit of a write whose connection has ended comes while the next connection waits for its
+    own.
+    """
+    links = [link for one in cluster.brokers for link in cluster.links.of_daemon(one.number)]
+    cluster.links.hold_acks()
+    try:
+        for _ in range(draw.choice((1, 2, 3))):
+            await asyncio.sleep(draw.uniform(0.05, 0.3))
+            for link in links:
+                await link.cut()
+            await _heal(links)
+        await asyncio.sleep(draw.uniform(0.1, 1.0))
+    finally:
+        await cluster.links.release_acks()
+    return None
+
+
 # Links of daemons.
 
 
@@ -211,6 +231,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "links_slow": links_slow,
     "reply_eaten": reply_eaten,
     "follower_isolated": follower_isolated,
+    "acknowledgements_held": acknowledgements_held,
     "session_expired": session_expired,
     "all_sessions_expired": all_sessions_expired,
     "ensemble_restarted": ensemble_restarted,

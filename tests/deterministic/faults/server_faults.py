@@ -11,6 +11,8 @@ from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
 
 # Below the slack of a lease (docs: zookeeper-session-rules).
 _HELD_S: Final = (0.1, 0.2, 0.24)
+_ACKNOWLEDGED_S: Final = (0.1, 0.5, 1.5)
+_MOVES: Final = (1, 2, 3)
 _STALLS: Final = (0.2, 0.6, 1.1, 1.8)
 _SLEEPS: Final = (0.2, 0.8, 1.0, 1.3, 2.5)
 _RESTART_S: Final = (0.1, 0.5, 1.0)
@@ -37,6 +39,7 @@ class ServerFaults:
         """Steps with their weights."""
         verbs: dict[Step, float] = {
             self.change_version: 0.7,
+            self.hold_acknowledgements: 1.5,
             self.hold_touches: 1.5,
             self.expire_twice: 1,
             self.stall: 2,
@@ -69,6 +72,19 @@ class ServerFaults:
         said = "from before 3.9" if server.is_old else "of today"
         self._faults.note("server version", f"server {server.number} is {said}")
         server.drop_all("the server restarts")
+
+    async def hold_acknowledgements(self) -> None:
+        """Followers with slow disks: proposals wait, while a client moves between servers."""
+        daemon, for_s = self._daemon(), self._rng.choice(_ACKNOWLEDGED_S)
+        ensemble = self._cluster.ensemble
+        self._faults.note("hold acknowledgements", f"{for_s} s, {daemon.broker_id} moves")
+        ensemble.proposals.hold()
+        for _ in range(self._rng.choice(_MOVES)):
+            await asyncio.sleep(self._rng.uniform(0.02, 0.3))
+            if daemon.store is not None:
+                ensemble.drop(daemon.store.session_id, "the server is busy")
+        await asyncio.sleep(for_s)
+        ensemble.proposals.release()
 
     async def hold_touches(self) -> None:
         """A server reports late whom it hears from, and may lose its leader with that."""
@@ -146,6 +162,7 @@ class ServerFaults:
 
     async def heal(self) -> None:
         """Servers are on time, and alike; those who come back get whatever they ask for."""
+        self._cluster.ensemble.proposals.release()
         for server in self._cluster.ensemble.servers:
             server.held_s = 0.0
         if self._cluster.turns.now_s < self._away_until_s:

@@ -26,6 +26,7 @@ STEPS = (
     "away",
     "create namespace",
     "delete namespace",
+    "hold acknowledgements",
     "hold touches",
     "limit timeouts",
     "merge",

@@ -5,7 +5,6 @@ from typing import Final
 from tests.mutants.mutant import Mutant, Replace, contract, plant, scenarios, schedules, unit
 
 _LEASE: Final = "core/machines/lease.py"
-_SUSPENDS: Final = "coordination/session/suspends.py"
 _BEATS: Final = "coordination/session/heartbeats.py"
 _WATCHER: Final = "coordination/session/watcher.py"
 _STALLS: Final = "store/zookeeper/liveness/stall_writes.py"
@@ -101,7 +100,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "handshake-taken-as-sent-now",
         "I1a",
         _WATCHER,
-        "Lease(rules, self._suspends.handshake_s())",
+        "Lease(rules, self._store.handshake_s)",
         "Lease(rules, self._clock.now_s())",
         _SESSION,
         _LATE,
@@ -129,18 +128,18 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "renegotiation-taken-as-sent-now",
         "I1a",
         _WATCHER,
-        "granted_s, self._suspends.handshake_s())",
+        "granted_s, self._store.handshake_s)",
         "granted_s, self._clock.now_s())",
         _SESSION,
         _LATE,
     ),
     plant(
-        "sleep-during-a-handshake-forgotten",
+        "handshake-counted-from-its-answer",
         "I1a",
-        _SUSPENDS,
-        "_HANDSHAKE_LIMIT_S - slept_s",
-        "_HANDSHAKE_LIMIT_S",
-        _SESSION,
+        "store/zookeeper/session.py",
+        "self.handshake_s = connection.handshake_s",
+        "self.handshake_s = time.clock_gettime(time.CLOCK_BOOTTIME)",
+        unit("store/zookeeper/test_session.py"),
     ),
     plant(
         "renegotiated-rules-not-checked",

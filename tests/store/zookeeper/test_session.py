@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.errors import (
     AuthFailed,
     ClientFailed,
+    ConnectionLoss,
     NodeExists,
     SessionExpired,
     SessionMoved,
@@ -24,6 +26,7 @@ from broker_ctl.store.interface import (
     SavedSession,
     SessionEvent,
 )
+from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
@@ -663,3 +666,25 @@ async def test_an_outage_of_servers_without_a_quorum_is_logged_as_no_leader(
         await eventually(lambda: store.is_connected)
         assert counts[-1] == 0
         await store.close()
+
+
+async def test_the_handshake_counts_from_before_the_server_had_the_request(
+    open_store: OpenStore,
+) -> None:
+    clock, had_s = SystemClock(), list[float]()
+
+    async def script(peer: Peer) -> None:
+        had_s.append(clock.now_s())
+        peer.welcome(peer.connect.session_id or 7)
+        await (peer.wait_end() if len(had_s) > 1 else peer.request())
+
+    async with FakeZooKeeper.playing(script) as server:
+        store = await open_store(server.address)
+        first_s = store.handshake_s
+        assert 0 < first_s <= had_s[0]
+        with pytest.raises(ConnectionLoss):
+            await store._session.call(wire.get("/a"), 60.0)
+        await eventually(lambda: len(had_s) > 1)
+        await store.wait_connected()
+        assert had_s[0] < store.handshake_s <= had_s[1]
+        await store.close(end_session=False)

@@ -68,6 +68,7 @@ class Party:
             session_timeout_s=timeout_s,
             operation_timeout_s=operation_timeout_s,
             transit=self._transit,
+            clock=self.clock,
         )
         self.watcher = SessionWatcher(
             self.store,
