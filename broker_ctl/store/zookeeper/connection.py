@@ -23,10 +23,9 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.addresses import first_reachable
 from broker_ctl.store.zookeeper.arrivals import Arrivals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
-from broker_ctl.store.zookeeper.pending import OnReply, Pending
+from broker_ctl.store.zookeeper.pending import OnReply, Pending, Xids
 from broker_ctl.store.zookeeper.stream import Stream
 from broker_ctl.store.zookeeper.tls import TlsCodec
-from broker_ctl.store.zookeeper.xids import Xids
 
 # A server sends no payload beyond jute.maxbuffer; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20

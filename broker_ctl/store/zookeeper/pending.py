@@ -1,15 +1,41 @@
-"""A request on the wire, and how it ends."""
+"""Requests on the wire: their numbers, and how they end."""
 
 import asyncio
+import itertools
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
 
 # Called with the request, and with the seconds between sending it and the reply.
 OnReply = Callable[[str, float], None]
+
+# A signed int of four bytes; 0 is the number of the requests that servers make themselves.
+_MAX_XID: Final = 0x7FFFFFFF
+
+
+class Xids:
+    """Numbers of requests: one sequence for the life of a session (docs: zookeeper-xids).
+
+    A server sends a commit to the request that waits for it by session id and xid, and looks at
+    nothing else. A write of a connection that has ended may still be a proposal when the session
+    has moved to another server. If the next connection counted from 1 again, the commit of that
+    write would answer another request of the same number. Any thread may take one.
+
+    Args:
+        after: the last number that an earlier process has used in the same session.
+    """
+
+    def __init__(self, after: int = 0) -> None:
+        # `next` of this counter is one step of the interpreter: the loop and the thread that writes
+        # for it never get the same number.
+        self._numbers = itertools.count(after)
+
+    def next(self) -> int:
+        """A number that no request of the session has, from 1 on."""
+        return next(self._numbers) % _MAX_XID + 1
 
 
 class Pending:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.xids import Xids
+from broker_ctl.store.zookeeper.pending import Xids
 
 log = logging.getLogger(__name__)
 

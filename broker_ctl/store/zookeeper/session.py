@@ -32,12 +32,11 @@ from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
-from broker_ctl.store.zookeeper.pending import OnReply
+from broker_ctl.store.zookeeper.pending import OnReply, Xids
 from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
 from broker_ctl.store.zookeeper.server_status import Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable, notify_listeners
-from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from broker_ctl.store.interface import (
     SessionEvent,
     SessionListener,
 )
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.watches import WatchTable
-from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline

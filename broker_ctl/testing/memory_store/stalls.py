@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.interface import StallWrite
-from broker_ctl.store.zookeeper.xids import Xids
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Server
 

@@ -18,7 +18,7 @@ from typing import Any
 from broker_ctl.errors import StoreError, TooLarge
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData
-from broker_ctl.store.zookeeper.xids import Xids
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.stalls import StallThread
 

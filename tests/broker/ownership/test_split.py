@@ -283,7 +283,7 @@ async def test_after_an_ambiguous_split_the_children_show_whether_it_was_done() 
 
 
 @in_virtual_time
-async def test_an_answer_about_other_nodes_is_no_answer_to_the_split(
+async def test_a_split_is_not_answered_by_what_is_about_other_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster() as built:

@@ -1,7 +1,7 @@
 """Three servers whose commits are slow, and a client that moves between them meanwhile.
 
 A follower pairs a commit with the request that waits for it by session and xid alone (docs:
-zookeeper-xids). If a client used a number twice, the first test would hold a node of somebody else,
+zookeeper-xids). If a client used a number twice, the first test would hold the lock of another node,
 and in the second one the follower would end itself: it takes the transaction for the `sync`.
 """
 
@@ -123,7 +123,7 @@ async def test_a_write_whose_reply_was_lost_is_resolved_behind_its_commit(
         await world.held(2)
         given_up.cancel()
         await world.move(mine, of=0, to=1)
-        # The commit of the first is no answer to the `sync` that resolves the second.
+        # The commit of the first does not answer the `sync` that resolves the second.
         await world.links.release_acks(first)
         await eventually(lambda: is_set(other), what="the first commit")
         assert not lost.done()

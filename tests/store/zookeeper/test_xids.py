@@ -12,8 +12,8 @@ import pytest
 from broker_ctl.errors import Ambiguous, ConnectionLoss, StoreError
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
 from broker_ctl.store.zookeeper import packing, wire
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from broker_ctl.store.zookeeper.xids import Xids
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -37,7 +37,7 @@ def result(kind: int, body: bytes = b"") -> bytes:
 END = HEADER.pack(-1, True, -1)  # noqa: FBT003
 
 
-def test_numbers_grow_from_1_and_begin_anew_only_after_the_largest() -> None:
+def test_numbers_grow_from_1_and_begin_again_only_after_the_largest() -> None:
     xids = Xids()
     assert [xids.next() for _ in range(3)] == [1, 2, 3]
     xids = Xids(MOST - 2)

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.errors import BadVersion
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.zookeeper.xids import Xids
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
@@ -85,7 +85,7 @@ async def test_a_write_that_was_given_up_answers_no_other_one(rig: Rig) -> None:
     assert (await given_up_and_later(rig)).path == "/b"
 
 
-async def test_with_numbers_that_begin_anew_on_each_connection_it_does(
+async def test_with_numbers_that_begin_again_on_each_connection_it_does(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the test above shows what the numbers are for."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from broker_ctl.clock import Clock, SystemClock
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.stream import Stream
-from broker_ctl.store.zookeeper.xids import Xids
 
 _XID: Final = struct.Struct("!i")
 _XID_AT: Final = 4  # behind the length of the frame

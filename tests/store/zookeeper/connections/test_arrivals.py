@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from broker_ctl.store.zookeeper.arrivals import BYTES_A_TURN, LEAST_FRAME_BYTES, Arrivals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.stream import Stream
-from broker_ctl.store.zookeeper.xids import Xids
 
 MOST_BYTES = 1 << 20
 FRAMES_A_TURN = BYTES_A_TURN // LEAST_FRAME_BYTES

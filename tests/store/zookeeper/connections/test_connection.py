@@ -12,7 +12,7 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Change, Create, Notification, SetData, Versioned
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.xids import Xids
+from broker_ctl.store.zookeeper.pending import Xids
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.fake_zookeeper import (
     FakeZooKeeper,

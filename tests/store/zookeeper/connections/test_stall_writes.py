@@ -13,9 +13,9 @@ from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatche
 from broker_ctl.core.machines.session import Action
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame, StallWrites
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.store.zookeeper.stream import Stream
-from broker_ctl.store.zookeeper.xids import Xids
 from broker_ctl.testing.manual_clock import ManualClock
 from tests.store.zookeeper.connections.test_keepalive import compute, reached, run
 from tests.support.time.waiting import eventually

@@ -8,8 +8,8 @@ import pytest
 
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.stream import Stream
-from broker_ctl.store.zookeeper.xids import Xids
 from tests.support.http.certificates import serving_context, trusting_context
 
 LIMIT_S = 60.0
