@@ -34,7 +34,6 @@
           StaleOwner                   the owner node of an expired session remains  (retry)
         BundleReclaimable              reserved for the owner whose session expired  (retry)
         Draining                       this broker is draining: it acquires nothing  (retry)
-        NotAdmitted                    this broker may not acquire bundles yet       (retry)
         UnloadFailed                   the data plane did not close the bundle       (retry)
       Fenced                           the leader epoch or the fencing token is old
       LeadershipSuspended              the leader has lost its connection            (retry)
@@ -268,12 +267,6 @@ class BundleReclaimable(OwnershipError):
 
 class Draining(OwnershipError):
     """This broker is draining and acquires no more bundles."""
-
-    can_retry = True
-
-
-class NotAdmitted(OwnershipError):
-    """This broker may not acquire bundles yet: others may serve on by its promise."""
 
     can_retry = True
 

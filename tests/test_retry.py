@@ -249,7 +249,6 @@ NOT_RETRIES: Final[Mapping[str, str]] = {
     "broker_ctl/cli/runtime/progress.py:poll_until": "a poll on behalf of one person",
     "broker_ctl/controller/transport/http_sender.py:run": "a queue; it pauses after a bug",
     "broker_ctl/controller/transport/zk_queue.py:_keep_checking": "a poll",
-    "broker_ctl/coordination/failsafe/absences.py:_run": "a schedule",
     "broker_ctl/daemon/lifecycle/open_nodes.py:run": "a schedule",
     "broker_ctl/dataplane/replication/fetchers.py:run": "reconnects; pauses are of a Backoff",
     "broker_ctl/embedded/daemons.py:wait_ready": "a poll",

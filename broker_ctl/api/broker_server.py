@@ -32,7 +32,6 @@ from broker_ctl.api.console.sign_in import SignInRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
 from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
-from broker_ctl.api.control.failsafe import FailsafeRoutes
 from broker_ctl.api.control.instructions import InstructionRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
@@ -207,7 +206,6 @@ class ApiServer:
             BrokerRoutes(dependencies, rules.cluster),
             BalancingRoutes(dependencies, rules.cluster),
             RolloutRoutes(dependencies),
-            FailsafeRoutes(dependencies),
             PartitionLeaderRoutes(dependencies, self._lookups),
             # Before the leader's commands, whose verb could be any word.
             PartitionRoutes(dependencies),

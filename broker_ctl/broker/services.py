@@ -16,9 +16,7 @@ from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
-from broker_ctl.coordination.failsafe.membership import Membership
 from broker_ctl.dataplane.bundles.interface import DataPlane
-from broker_ctl.errors import OrderConflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,6 @@ class BrokerServices:
 
     Attributes:
         history: None if nothing is recorded.
-        membership: None unless ownershipAuthority is failsafe.
     """
 
     dataplane: DataPlane
@@ -45,14 +42,3 @@ class BrokerServices:
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
     history: History | None
-    membership: Membership | None = None
-
-    def require_membership(self) -> Membership:
-        """The membership.
-
-        Raises:
-            OrderConflict: ownershipAuthority is not failsafe.
-        """
-        if self.membership is None:
-            raise OrderConflict("there are no members: ownershipAuthority is not failsafe")
-        return self.membership

@@ -33,7 +33,6 @@ VERBS: Final = {
     "drain": "broker_ctl.cli.balancing.drain:drain",
     "elect": "broker_ctl.cli.partitions.elect:command",
     "explain": "broker_ctl.cli.cluster.explain:command",
-    "failsafe": "broker_ctl.cli.failsafe.group:command",
     "failure-domains": "broker_ctl.cli.policies.failure_domains:command",
     "history": "broker_ctl.cli.cluster.history:command",
     "isolation-policies": "broker_ctl.cli.policies.isolation_policies:command",

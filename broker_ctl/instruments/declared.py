@@ -210,24 +210,6 @@ class SessionInstruments:
         self.brokers = Gauge("broker_ctl_brokers", "Live brokers known to this broker.")
 
 
-class FailsafeInstruments:
-    """Serving on without ZooKeeper."""
-
-    def __init__(self) -> None:
-        self.is_active = Gauge(
-            "broker_ctl_failsafe_active",
-            "1 while this broker serves past its lease, by promises of all members.",
-        )
-        self.members = Gauge(
-            "broker_ctl_failsafe_members",
-            "Members that this broker knows of; 0 unless ownershipAuthority is failsafe.",
-        )
-        self.is_admitted = Gauge(
-            "broker_ctl_failsafe_admitted",
-            "1 if this broker may acquire bundles: all members know of it, or none are needed.",
-        )
-
-
 class ApiInstruments:
     """Lookups, HTTP, and the process."""
 
@@ -296,7 +278,6 @@ class Instruments:
         self.store = StoreInstruments()
         self.caches = CacheInstruments()
         self.session = SessionInstruments()
-        self.failsafe = FailsafeInstruments()
         self.bundles = BundleInstruments()
         self.ownership = OwnershipInstruments()
         self.traffic = TrafficInstruments()

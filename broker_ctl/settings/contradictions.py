@@ -35,12 +35,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.settings.subjects.security import SignatureMode
-from broker_ctl.settings.subjects.session import (
-    LEASED,
-    OwnershipAuthority,
-    SessionExpiredPolicy,
-    StopMode,
-)
+from broker_ctl.settings.subjects.session import OwnershipAuthority, StopMode
 
 # Lease mode: a heartbeat period is at least a tick plus this, and the timeout must hold five of
 # them (docs: zookeeper-session-rules).
@@ -168,7 +163,7 @@ def _roles_exist(settings: Settings) -> Iterator[Contradiction]:
 def _lease_fits(settings: Settings) -> Iterator[Contradiction]:
     tick_ms = settings.zookeeper.tick_time_ms
     least_ms = _HEARTBEATS_PER_TIMEOUT * (tick_ms + _HEARTBEAT_MARGIN_MS)
-    is_leased = settings.session.ownership_authority in LEASED
+    is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
     if is_leased and settings.metadata.session_timeout_ms < least_ms:
         yield Contradiction(
             ("metadataStoreSessionTimeoutMillis", "zookeeperTickTimeMillis", "ownershipAuthority"),
@@ -302,16 +297,6 @@ def _zookeeper_tls_is_used(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction((given[0], "zookeeperTlsEnabled"), "has no effect without TLS")
 
 
-def _failsafe_outlasts_the_session(settings: Settings) -> Iterator[Contradiction]:
-    session = settings.session
-    is_failsafe = session.ownership_authority is OwnershipAuthority.FAILSAFE
-    if is_failsafe and session.expired_policy is SessionExpiredPolicy.SHUTDOWN:
-        yield Contradiction(
-            ("zookeeperSessionExpiredPolicy", "ownershipAuthority"),
-            "the process would end with its lease, and could not serve on",
-        )
-
-
 def _kept_session_has_a_place(settings: Settings) -> Iterator[Contradiction]:
     session = settings.session
     if session.stop_mode is StopMode.KEEP and session.session_directory is None:
@@ -374,7 +359,6 @@ _RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _brokers_can_prove_their_ids,
     _tls_ports_have_a_certificate,
     _zookeeper_tls_is_used,
-    _failsafe_outlasts_the_session,
     _kept_session_has_a_place,
     _internal_listener_exists,
     _default_algorithm_is_supported,

@@ -51,9 +51,6 @@ CLUSTER_NAME: Final = "/broker-ctl/cluster"
 PLANS: Final = "/broker-ctl/plans"
 ROLLOUT: Final = "/broker-ctl/rollout"
 DECISIONS: Final = "/broker-ctl/decisions"
-# The members whose promises let a broker serve on without ZooKeeper, and what each has read.
-FAILSAFE_MEMBERS: Final = "/broker-ctl/failsafe/members"
-FAILSAFE_READS: Final = "/broker-ctl/failsafe/read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +231,6 @@ def registration(broker_id: str) -> str:
 def lease(broker_id: str) -> str:
     """The node that a broker-ctl process writes to prove that its session lives."""
     return _below(LEASES, broker_id)
-
-
-def failsafe_read(broker_id: str) -> str:
-    """The node in which a member of the failsafe list says which version it has read."""
-    return _below(FAILSAFE_READS, broker_id)
 
 
 def move(move_id: str) -> str:

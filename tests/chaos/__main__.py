@@ -6,7 +6,6 @@ examples:
   python -m tests.chaos --seconds 120 --guard lease
   python -m tests.chaos --seconds 60 --guard none --faults daemon_paused_2.0   (finds something)
   python -m tests.chaos --outage 300 --json
-  python -m tests.chaos --failsafe 600 --json   (brokers serve on without servers)
   python -m tests.chaos --restored 5 --json     (servers come back as an older copy)
 
 Two phases share the time: in the first the lease keeps two owners apart and tokens are ignored,
@@ -24,7 +23,6 @@ import tempfile
 from pathlib import Path
 
 from broker_ctl.codec import encode
-from tests.chaos.faults.failsafe import Failsafe, failsafe
 from tests.chaos.faults.faults import FAULTS
 from tests.chaos.faults.outage import Outage, outage
 from tests.chaos.faults.restoration import Restored, restored
@@ -32,7 +30,7 @@ from tests.chaos.judges.acts import Guard
 from tests.chaos.progress import Progress
 from tests.chaos.run import Options, Result, run
 
-Found = Result | Outage | Failsafe | Restored
+Found = Result | Outage | Restored
 
 
 def _kinds(text: str) -> list[str]:
@@ -59,26 +57,15 @@ def _options() -> argparse.Namespace:
         "--outage", type=float, metavar="SECONDS", help="stop all servers for SECONDS"
     )
     parser.add_argument(
-        "--failsafe",
-        type=float,
-        metavar="SECONDS",
-        help="stop all servers for SECONDS, with ownershipAuthority=failsafe",
-    )
-    parser.add_argument(
         "--restored", type=int, metavar="TIMES", help="restore the servers from a copy"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all logs there")
     return parser.parse_args()
 
 
-async def _work(
-    given: argparse.Namespace, directory: Path
-) -> Result | Outage | Failsafe | Restored:
+async def _work(given: argparse.Namespace, directory: Path) -> Found:
     if given.outage is not None:
         return await outage(given.outage, directory / "outage", Progress(given.outage))
-    if given.failsafe is not None:
-        progress = Progress(given.failsafe)
-        return await failsafe(given.failsafe, directory / "failsafe", progress)
     if given.restored is not None:
         progress = Progress(60.0 * given.restored)
         return await restored(given.restored, given.seed, directory / "restored", progress)

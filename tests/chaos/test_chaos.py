@@ -86,16 +86,6 @@ async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str
 
 
 @pytest.mark.slow
-async def test_with_failsafe_all_is_served_while_the_servers_are_away() -> None:
-    code, found, said = await run_chaos("--failsafe", "12")
-    assert found["violations"] == [], said
-    assert code == 0
-    assert min(found["topics_served_by"].values()) > 0
-    assert found["acts"] > 0
-    assert found["sessions_kept"] == 3
-
-
-@pytest.mark.slow
 async def test_servers_restored_from_a_copy_end_daemons_and_tokens_go_up() -> None:
     code, found, said = await run_chaos("--restored", "1")
     assert found["violations"] == [], said

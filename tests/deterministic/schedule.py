@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
-from broker_ctl.core.failsafe.promises import PROMISE_S
 from broker_ctl.testing.memory_store.disks import Copy
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.clients.clients import Clients
@@ -22,7 +21,7 @@ from tests.deterministic.judges.answered import wrong_answers
 from tests.deterministic.judges.histories import unexplained_acts, unexplained_writes
 from tests.deterministic.judges.settled import Settled
 from tests.deterministic.scenarios.restoration import Restoration
-from tests.deterministic.world.cluster import Cluster, has_limits, is_failsafe
+from tests.deterministic.world.cluster import Cluster, has_limits
 from tests.deterministic.world.configuration import ConfigurationFaults, Outage, follows_policies
 from tests.deterministic.world.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
 from tests.deterministic.world.wire import Coverage
@@ -33,7 +32,6 @@ RECOVERY_S: Final = TIMEOUT_S + TICK_S + GRACE_S + 2.0
 _PAUSE_S: Final = 0.12
 _START_S: Final = 20.0
 _LAST_FAULTS_S: Final = 10.0
-_LOOKS_S: Final = 1.0
 # In one schedule in this number the servers are restored from a copy in the end.
 _RESTORE_SHARE: Final = 16
 _RESTORED: Final = 6
@@ -101,9 +99,6 @@ class Schedule:
             self._operators = Operators(self._cluster, self._clients)
         self._recovery_s = 0.0
         self._recovery_limit_s = RECOVERY_S + self._cluster.timeout_s - TIMEOUT_S
-        if is_failsafe(seed):
-            # A daemon that starts may be promised for as long before it acquires anything.
-            self._recovery_limit_s += PROMISE_S + _LOOKS_S
         self._copy: Copy | None = None
 
     def run(self) -> Outcome:

@@ -115,9 +115,6 @@ ADDED: Final = {
     "broker_ctl_session_state": Row("gauge", "state"),
     "broker_ctl_session_events_total": Row("counter", "event"),
     "broker_ctl_lease_remaining_seconds": Row("gauge"),
-    "broker_ctl_failsafe_active": Row("gauge"),
-    "broker_ctl_failsafe_admitted": Row("gauge"),
-    "broker_ctl_failsafe_members": Row("gauge"),
     "broker_ctl_session_timeout_seconds": Row("gauge"),
     "broker_ctl_loop_lag_seconds": Row(
         "histogram", "", "0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 5"

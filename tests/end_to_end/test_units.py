@@ -56,7 +56,7 @@ OTHERS: Final = frozenset(
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
         "advise backtest",
-        *("rollout status", "support-bundle", "failsafe status"),
+        *("rollout status", "support-bundle"),
         # Findings in words.
         "doctor",
         "secrets check",

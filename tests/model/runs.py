@@ -20,13 +20,11 @@ _MOVE: Final[Mapping[str, int]] = {
     "MOST_RECORD": 2,
     "MOST_EXPIRIES": 0,
 }
-_FAILSAFE: Final[Mapping[str, int]] = {"PROMISE": 2, "MOST_VERSION": 3, "MOST_STARTS": 1}
 
 WHOLE: Final = (
     Run("lease", "lease.pml", _LEASE),
     Run("ring", "ownership.pml", _RING),
     Run("move", "ownership.pml", _MOVE),
-    Run("failsafe", "failsafe.pml", _FAILSAFE),
 )
 
 
@@ -40,13 +38,5 @@ COUNTEREXAMPLES: Final = (
     *_without(WHOLE[0], "KEEP_OLD_TIMEOUT", "CREDIT_ANY_BEAT", "LOSE_HANDSHAKES"),
     *_without(WHOLE[1], "LOOK_THEN_DELETE", "NO_GENERATION", "NO_RING", "EARLY_AUTHORITY", "STEAL"),
     *_without(WHOLE[2], "NO_EPOCH", "NO_RECORD"),
-    *_without(
-        Run("failsafe", "failsafe.pml", {**_FAILSAFE, "MOST_VERSION": 2}),
-        *("MAJORITY", "PROMISE_MEANWHILE", "ANY_LIST", "OLD_LIST", "JOIN_AT_ONCE", "NO_WAIT"),
-        *("NO_LIST", "COME_BACK"),
-    ),
-    *_without(
-        Run("failsafe", "failsafe.pml", {**_FAILSAFE, "MOST_STARTS": 0}), "OLD_ENTRY", "REMOVE_ALL"
-    ),
 )
 RUNS: Final = (*WHOLE, *COUNTEREXAMPLES)

@@ -7,7 +7,6 @@ from tests.mutants.rooms.broker_process import BROKER_PROCESS
 from tests.mutants.rooms.constraints import CONSTRAINTS
 from tests.mutants.rooms.daemon import DAEMON
 from tests.mutants.rooms.elections import ELECTIONS
-from tests.mutants.rooms.failsafe import FAILSAFE
 from tests.mutants.rooms.locks import LOCKS
 from tests.mutants.rooms.moves import MOVES
 from tests.mutants.rooms.ownership import OWNERSHIP
@@ -29,6 +28,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *PARTITIONS,
     *SIGNATURES,
     *DAEMON,
-    *FAILSAFE,
     *CONSTRAINTS,
 )

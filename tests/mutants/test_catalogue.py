@@ -18,7 +18,7 @@ ROOMS: Final = {
     *("coordination/election", "coordination/replicated", "broker/ownership", "broker/namespaces"),
     *("broker/replicas", "balancer/execution", "controller", "dataplane/bundles", "store/signed"),
     *("dataplane/webhook", "dataplane/replication", "store/zookeeper", "store/caches"),
-    *("daemon/lifecycle", "core/failsafe", "coordination/failsafe"),
+    *("daemon/lifecycle",),
 }
 
 

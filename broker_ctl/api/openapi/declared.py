@@ -223,8 +223,6 @@ _CONTROL: Final = {
         OBJECT, 404, 409, body=ref("DrainTerms"), query={"force": FLAG}
     ),
     "DELETE /control/v1/drains/{broker}": _acts(OBJECT, 404),
-    "GET /control/v1/failsafe": _reads(OBJECT, 409),
-    "DELETE /control/v1/failsafe/members/{broker}": _reads(OBJECT, 409),
     "GET /control/v1/plan": _led(OBJECT, query={"verbose": FLAG, "heal_policies": FLAG}),
     "GET /control/v1/plans": _led(listed(OBJECT)),
     "POST /control/v1/plans": _acts(OBJECT, 409, 412, body=OBJECT, is_required=True),

@@ -1,4 +1,4 @@
-"""Answers under authority: waiting requests fail at once when this broker may no longer serve.
+"""Answers under the lease: waiting requests fail at once when this broker may no longer act.
 
 Without a session a read would wait for its return, or for a whole operation timeout; clients that
 are asked to retry sooner may find another broker.
@@ -8,31 +8,27 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import AuthorityLost
 
 
 class LeaseGuard:
-    """The scopes in progress under one authority."""
+    """The scopes in progress under one session watcher."""
 
-    def __init__(self, authority: ServingAuthority) -> None:
-        self._authority = authority
+    def __init__(self, watcher: SessionWatcher) -> None:
+        self._watcher = watcher
         # A dict keeps their order, which a set does not: a run must replay from its seed.
         self._under_way: dict[Scope, None] = {}
-        authority.listen_end(self._ended)
+        watcher.listen(self._heard)
 
     def is_allowed(self) -> bool:
-        """Whether this broker may serve at this moment."""
+        """Whether this broker may act at this moment."""
         try:
-            self._authority.check()
+            self._watcher.check()
         except AuthorityLost:
             return False
         return True
-
-    @property
-    def is_promised(self) -> bool:
-        """Whether it may only by the promises of others: then the store is away."""
-        return self._authority.is_promised
 
     def held(self) -> "Scope":
         """A scope in which this broker may act; its task is interrupted when it no longer may.
@@ -40,10 +36,10 @@ class LeaseGuard:
         Raises:
             AuthorityLost: this broker may not act, or the authority ended inside the scope.
         """
-        return Scope(self._authority, self._under_way)
+        return Scope(self._watcher, self._under_way)
 
-    def _ended(self) -> None:
-        if not self.is_allowed():
+    def _heard(self, action: Action) -> None:
+        if action is Action.FENCE and not self.is_allowed():
             # Not cancelled right here: the caller of the watcher may itself be a task in such a
             # scope, and a task that cancels itself is interrupted at its next await, wherever that
             # is.
@@ -61,17 +57,17 @@ class Scope:
     It ends as `asyncio.Timeout` does: only its own cancellation becomes another error.
     """
 
-    __slots__ = ("_authority", "_cancelling", "_is_fenced", "_task", "_under_way")
+    __slots__ = ("_cancelling", "_is_fenced", "_task", "_under_way", "_watcher")
 
-    def __init__(self, authority: ServingAuthority, under_way: "dict[Scope, None]") -> None:
-        self._authority = authority
+    def __init__(self, watcher: SessionWatcher, under_way: "dict[Scope, None]") -> None:
+        self._watcher = watcher
         self._under_way = under_way
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._is_fenced = False
 
     def __enter__(self) -> Self:
-        self._authority.check()
+        self._watcher.check()
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a lease scope needs a running task")
@@ -99,5 +95,5 @@ class Scope:
         # Others may also have cancelled the task: their cancellation continues.
         is_own = task.uncancel() <= self._cancelling
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
-            self._authority.check()
+            self._watcher.check()
             raise AuthorityLost("the session ended during the request") from error

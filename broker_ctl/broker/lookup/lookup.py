@@ -25,11 +25,10 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.cluster import LiveCluster
-from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
-from broker_ctl.errors import AuthorityLost, BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
 from broker_ctl.security.placement_proofs import PlacementProofs
 from broker_ctl.tasks import SingleFlight
 
@@ -192,12 +191,7 @@ class Lookup:
         self._pending += 1
         try:
             with self._authorised.held():
-                if self._authorised.is_promised:
-                    answer: Answer = held_here(self._ownership, topic)
-                else:
-                    answer = await self._find(
-                        topic, authoritative, proof, is_preloading=is_preloading
-                    )
+                answer = await self._find(topic, authoritative, proof, is_preloading=is_preloading)
         except (Exception, asyncio.CancelledError):
             # Cancelled: the request timed out, or its client disconnected. There is no answer to
             # count.
@@ -325,17 +319,3 @@ class Lookup:
         if urls is None:
             raise NoBroker(f"{broker_id} is not registered (any more)")
         return Redirect(urls, is_authoritative)
-
-
-def held_here(ownership: Ownership, topic: Topic) -> Connect:
-    """Past the lease only what a broker holds itself is known for certain.
-
-    Raises:
-        AuthorityLost: it does not hold the topic's bundle.
-    """
-    held = ownership.held_at(topic.namespace, topic.ring_hash)
-    if held is None or held.state is not BundleState.OWNED:
-        raise AuthorityLost(
-            f"ZooKeeper is away, and {topic} is not served here: ask another broker"
-        )
-    return Connect(ownership.urls)

@@ -10,7 +10,6 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.release import Releaser
-from broker_ctl.coordination.failsafe.admission import Admission
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import LockBusy, Locks
 from broker_ctl.coordination.session.watcher import SessionWatcher
@@ -50,7 +49,6 @@ class Acquirer:
         *,
         owned_bundles: OwnedBundles,
         watcher: SessionWatcher,
-        admission: Admission,
         locks: Locks,
         namespaces: Namespaces,
         owners: Owners,
@@ -61,7 +59,6 @@ class Acquirer:
     ) -> None:
         self._owned_bundles = owned_bundles
         self._watcher = watcher
-        self._admission = admission
         self._locks = locks
         self._namespaces = namespaces
         self._owners = owners
@@ -85,7 +82,6 @@ class Acquirer:
         """See `Ownership.acquire`. Equal calls join the first, which decides about preloading."""
         # Checked first: without authority the answer must not wait for an unreachable store.
         self._watcher.check()
-        self._admission.require()
         while (acquiring := self._acquiring.get(bundle)) is not None:
             guarded_by, task = acquiring
             if list(guarded_by) == list(guards):
@@ -141,7 +137,6 @@ class Acquirer:
 
         Raises:
             BundleBusy, BundleReclaimable: it has an owner, or its owner may re-acquire it.
-            NotAdmitted: this broker has promised to acquire nothing.
             AuthorityLost: the lease has run out, or the session ended meanwhile.
         """
         try:
@@ -149,9 +144,6 @@ class Acquirer:
         except CorruptRecord as error:
             raise BundleBusy(str(bundle), f"an unreadable node ({error})") from error
         self._watcher.check_epoch(epoch)
-        # Last, since a promise may be given during each await; from here on none is, because the
-        # bundle is ASSIGNING.
-        self._admission.require()
 
     async def lock(
         self,
@@ -170,7 +162,7 @@ class Acquirer:
             snapshot = await self._namespaces.ring_snapshot(bundle.namespace)
             if bundle not in snapshot.ring:
                 raise BundleGone(f"{bundle} is not a bundle of its namespace")
-            checks = (*snapshot.checks, *self._admission.checks)
+            checks = snapshot.checks
             try:
                 return await self._locks.acquire(
                     path, self.record, self.on_lost, [*checks, *guards], judge
@@ -179,7 +171,6 @@ class Acquirer:
                 if error.index >= len(checks):
                     raise Fenced(f"{bundle}: {error}") from error
                 self._namespaces.forget(bundle.namespace)
-                await self._admission.on_failed(checks[error.index : error.index + 1])
             except LockBusy as busy:
                 await self._wait_for_holder(bundle, busy, stale_limit_s)
             finally:

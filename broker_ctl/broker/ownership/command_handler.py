@@ -3,8 +3,7 @@
 A command with an epoch below the newest one is refused, and so is one above: only an epoch that the
 store has confirmed counts. The command's transaction checks the epoch again, since a new leader may
 have been elected in between. A command of a move is bound to one version of the move record, which
-the transaction checks likewise. Members ask for promises in the same way (docs: failsafe), and no
-leader takes part in that.
+the transaction checks likewise.
 """
 
 from collections.abc import Mapping
@@ -13,27 +12,23 @@ from typing import Any
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
-from broker_ctl.coordination.failsafe.promises import Promises
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
-from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.model.commands import (
     AcquireBundle,
     Command,
-    LeaderCommand,
     MergeBundles,
     MoveCommand,
     PrepareTransfer,
     ReceiveBundle,
     ReleaseBundle,
-    RequestPromise,
     SplitBundle,
 )
 from broker_ctl.errors import Draining, Fenced, NotOwner
 
 
 class BundleCommandHandler:
-    """Carries out what leaders command this broker; ``promises`` is None without failsafe."""
+    """Carries out what leaders command this broker."""
 
     def __init__(
         self,
@@ -41,16 +36,12 @@ class BundleCommandHandler:
         ownership: Ownership,
         owners: Owners,
         moves: Moves,
-        watcher: SessionWatcher,
         epochs: ConfirmedEpoch,
-        promises: Promises | None = None,
     ) -> None:
         self._ownership = ownership
         self._owners = owners
         self._moves = moves
-        self._watcher = watcher
         self._epochs = epochs
-        self._promises = promises
 
     @property
     def newest_epoch(self) -> int:
@@ -59,16 +50,6 @@ class BundleCommandHandler:
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
         """Execute a command; raises Fenced, and the errors of `Ownership`."""
-        if isinstance(command, RequestPromise):
-            return self._promise(command)
-        return await self._obey(command)
-
-    def _promise(self, request: RequestPromise) -> Mapping[str, Any]:
-        if self._promises is None:
-            return {"promised": False, "reason": "ownershipAuthority is not failsafe here"}
-        return self._promises.give(request)
-
-    async def _obey(self, command: LeaderCommand) -> Mapping[str, Any]:
         await self._epochs.confirm(command.epoch)
         self._epochs.require_newest(command.epoch, f"{command.verb}: epoch")
         match command:
@@ -96,7 +77,6 @@ class BundleCommandHandler:
 
     async def _prepare(self, command: PrepareTransfer) -> Mapping[str, Any]:
         """Accept a transfer unless a reason speaks against it; changes nothing."""
-        self._watcher.check()
         self._ownership.check_ready()
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")

@@ -15,8 +15,6 @@ from broker_ctl.broker.ownership.reclaim import Reclaim
 from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.broker.ownership.ring_change import RingChanger
 from broker_ctl.broker.ownership.split import Splitter
-from broker_ctl.coordination.failsafe.admission import Admission, OpenAdmission
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.pending_deletions import Deletions
@@ -39,7 +37,6 @@ class OwnershipDependencies:
 
     store: MetadataStore
     watcher: SessionWatcher
-    authority: ServingAuthority
     locks: Locks
     namespaces: Namespaces
     owners: Owners
@@ -47,7 +44,6 @@ class OwnershipDependencies:
     deletions: Deletions
     dataplane: DataPlane
     rng: random.Random
-    admission: Admission = field(default_factory=OpenAdmission)
     is_preloading: bool = True
     split_rules: Callable[[], SplitRules] = SplitRules
     on_owner_change: Callable[[OwnershipChange], None] | None = None
@@ -78,7 +74,6 @@ class BundleOperations:
         acquirer = Acquirer(
             owned_bundles=bundles,
             watcher=dependencies.watcher,
-            admission=dependencies.admission,
             locks=dependencies.locks,
             namespaces=dependencies.namespaces,
             owners=dependencies.owners,
@@ -132,7 +127,6 @@ def _reclaim(
     reacquirer = BulkReacquirer(
         store=dependencies.store,
         watcher=dependencies.watcher,
-        admission=dependencies.admission,
         locks=dependencies.locks,
         namespaces=dependencies.namespaces,
         acquirer=acquirer,

@@ -44,7 +44,6 @@ class Ownership:
 
     Attributes:
         granted: what the data plane may act on: nothing while it may serve what is not owned.
-        held_at: as `OwnedBundles.at`; needs no ring, which may be out of reach.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class Ownership:
             self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=dependencies.is_preloading
         )
         self._previous_session = PreviousSession(self._owned_bundles, acquire, rng=dependencies.rng)
-        self.held_at = self._owned_bundles.at
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self.granted = self._grant
@@ -116,7 +114,7 @@ class Ownership:
         if held is not None:
             match held.state:
                 case BundleState.OWNED:
-                    self._dependencies.authority.check()
+                    self._dependencies.watcher.check()
                     return Owner(self.urls, held.token, is_self=True)
                 case BundleState.ASSIGNING:
                     return None
@@ -293,7 +291,6 @@ class Ownership:
             AuthorityLost: the lease has run out, bundles are still being re-acquired, or all were
                 released.
         """
-        # Past the lease a bundle may be served by promises, and its node cannot be changed.
         self._dependencies.watcher.check()
         if self._ready_epoch != self._dependencies.watcher.epoch:
             raise AuthorityLost(f"{self.broker_id} is still re-acquiring its bundles")

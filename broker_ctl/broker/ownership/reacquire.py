@@ -24,7 +24,6 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces, RingSnapshot
 from broker_ctl.broker.ownership.acquire import Acquirer
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle
 from broker_ctl.broker.ownership.release import Releaser
-from broker_ctl.coordination.failsafe.admission import Admission
 from broker_ctl.coordination.locks.bulk_acquire import LockRequest, acquire_all
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
@@ -79,7 +78,6 @@ class BulkReacquirer:
         *,
         store: MetadataStore,
         watcher: SessionWatcher,
-        admission: Admission,
         locks: Locks,
         namespaces: Namespaces,
         acquirer: Acquirer,
@@ -90,7 +88,6 @@ class BulkReacquirer:
     ) -> None:
         self._store = store
         self._watcher = watcher
-        self._admission = admission
         self._locks = locks
         self._namespaces = namespaces
         self._acquirer = acquirer
@@ -198,16 +195,15 @@ class BulkReacquirer:
         self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, RingSnapshot], epoch: int
     ) -> None:
         """Lock and renew; bundles that fail stay RECLAIMING."""
-        # The lease may have run out since the last check, and a promise may have been given.
+        # The lease may have run out since the last check.
         await self._watcher.wait_authority()
-        await self._admission.wait()
         wanted: dict[str, OwnedBundle] = {}
         requests: list[LockRequest] = []
         for namespace, of_namespace in groupby(batch, key=attrgetter("bundle.namespace")):
             snapshot = rings.get(namespace)
             if snapshot is None:
                 continue
-            checks = (*snapshot.checks, *self._admission.checks)
+            checks = snapshot.checks
             for held in of_namespace:
                 if held.lock is None and held.bundle in snapshot.ring:
                     path = paths.ownership(held.bundle)
@@ -215,7 +211,6 @@ class BulkReacquirer:
                     requests.append(LockRequest(path, checks))
         # Checks of the transaction find rings that changed; the lease is checked here.
         self._watcher.check_epoch(epoch)
-        self._admission.require()
         with self._counted():
             locks = await acquire_all(
                 self._store, self._locks, requests, self._acquirer.record, self._acquirer.on_lost
@@ -268,14 +263,12 @@ class BulkReacquirer:
 
     async def _reacquire_one(self, held: OwnedBundle, epoch: int) -> None:
         await self._watcher.wait_authority()
-        await self._admission.wait()
         lock = held.lock
         if lock is None:
 
             async def judge() -> None:
                 # The grace period is for this broker, but its lease may have run out.
                 self._watcher.check_epoch(epoch)
-                self._admission.require()
 
             with self._counted():
                 lock = held.hold(await self._acquirer.lock(held.bundle, (), judge, _NO_WAIT_S))

@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Sized
 
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
+from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import Action
 
 log = logging.getLogger(__name__)
@@ -17,8 +17,8 @@ class ServingLog:
         owned: returns the bundles held now.
     """
 
-    def __init__(self, authority: ServingAuthority, owned: Callable[[], Sized]) -> None:
-        self._authority = authority
+    def __init__(self, watcher: SessionWatcher, owned: Callable[[], Sized]) -> None:
+        self._watcher = watcher
         self._owned = owned
         self._has_ended = False
 
@@ -31,18 +31,11 @@ class ServingLog:
             log.warning("the session is back: %d bundles may be served again", len(self._owned()))
 
     def _lost(self) -> None:
-        bundles, session = len(self._owned()), self._authority.epoch
-        if self._authority.deadline_s == math.inf:
+        bundles, session = len(self._owned()), self._watcher.epoch
+        if self._watcher.deadline_s == math.inf:
             log.warning(
                 "session %d is lost: %d bundles stay served, since with ownershipAuthority=storage "
                 "the storage rejects stale owners",
-                session,
-                bundles,
-            )
-            return
-        if self._authority.is_promised:
-            log.warning(
-                "session %d is lost: %d bundles stay served, by the promises of all members",
                 session,
                 bundles,
             )

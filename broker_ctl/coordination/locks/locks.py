@@ -163,11 +163,6 @@ class Locks:
         self._unconfirmed.pop(lock.path, None)
         return lock
 
-    @property
-    def has_unconfirmed(self) -> bool:
-        """Whether any unanswered create may have left a node."""
-        return bool(self._unconfirmed)
-
     def is_unconfirmed(self, path: str) -> bool:
         """Whether an unanswered create may have left a node there."""
         return path in self._unconfirmed

@@ -1,6 +1,6 @@
-"""Commands to brokers, of the leader (docs: move, split-and-merge) and of members (docs: failsafe).
+"""Commands of the leader to brokers (docs: move, split-and-merge).
 
-A command of the leader carries its epoch and is executed only at the newest epoch seen; its
+A command carries the epoch of its leader and is executed only at the newest epoch seen; its
 transaction checks that epoch again (I3). Commands of a move also carry the version of its record:
 each write of the record invalidates earlier commands. All commands are idempotent: repeating an
 executed one returns the same answer.
@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from broker_ctl.core.failsafe.members import ListVersion
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import InvalidName
 
@@ -187,37 +186,9 @@ class MergeBundles:
         return {"epoch": self.epoch, "left": str(self.left), "right": str(self.right)}
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPromise:
-    """From a broker without ZooKeeper to each other member: promise to acquire nothing.
-
-    Attributes:
-        version: of the list of members that the asking broker has.
-    """
-
-    verb: ClassVar[str] = "promise"
-    broker_id: str
-    version: ListVersion
-
-    @classmethod
-    def parse(cls, row: Mapping[str, Any]) -> Self:
-        """Read the plain form."""
-        version = ListVersion(_integer(row, "list_czxid"), _integer(row, "list_version"))
-        return cls(_text(row, "broker"), version)
-
-    def to_row(self) -> dict[str, Any]:
-        """The plain form."""
-        return {
-            "broker": self.broker_id,
-            "list_czxid": self.version.czxid,
-            "list_version": self.version.version,
-        }
-
-
-LeaderCommand = (
+Command = (
     PrepareTransfer | ReleaseBundle | ReceiveBundle | AcquireBundle | SplitBundle | MergeBundles
 )
-Command = LeaderCommand | RequestPromise
 _KINDS: Mapping[
     str,
     type[PrepareTransfer]
@@ -225,8 +196,7 @@ _KINDS: Mapping[
     | type[ReceiveBundle]
     | type[AcquireBundle]
     | type[SplitBundle]
-    | type[MergeBundles]
-    | type[RequestPromise],
+    | type[MergeBundles],
 ] = {
     kind.verb: kind
     for kind in (
@@ -236,7 +206,6 @@ _KINDS: Mapping[
         AcquireBundle,
         SplitBundle,
         MergeBundles,
-        RequestPromise,
     )
 }
 

@@ -84,7 +84,7 @@ class Attached:
         self.balancer: Final = self._build_balancer(moves)
         election = self.election = base.build_election(paths.ATTACH_ELECTION)
         status = self.status = DaemonStatus(
-            base.authority, base.clock, base.faults, session_grant(base.watcher)
+            base.watcher, base.clock, base.faults, session_grant(base.watcher)
         )
         self._bind_instruments(moves)
         dependencies = AttachedDependencies(

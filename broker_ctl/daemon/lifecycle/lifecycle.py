@@ -153,8 +153,6 @@ class Daemon:
         base, coordination, services = self._base, self._coordination, self._services
         self._assembly.status.now = Readiness(is_ready=False, reason="stopped")
         self._assembly.balancer.close()
-        if self._assembly.failsafe is not None:
-            await self._assembly.failsafe.close()
         await base.watcher.close()
         await coordination.registry.close()
         if coordination.others is not None:

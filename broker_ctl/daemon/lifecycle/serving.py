@@ -40,7 +40,6 @@ class Serving:
         self._balancer = assembly.balancer
         self._partitions = assembly.partitions
         self._readiness = assembly.status
-        self._failsafe = assembly.failsafe
         self._notifier = notifier
         self._open_nodes = open_node_check(self._base)
 
@@ -58,7 +57,7 @@ class Serving:
         require_safe_authority(base.settings, services.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store starts, so that no session event is missed.
-        base.watcher.listen(ServingLog(base.authority, services.ownership.owned).on_session_action)
+        base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).on_session_action)
         base.watcher.start()
         self._balancer.start()
         await base.store.start()
@@ -84,8 +83,6 @@ class Serving:
         await coordination.locks.start()
         if self._partitions is not None:
             await self._partitions.replicas.throttle.start()
-        if self._failsafe is not None:
-            await self._failsafe.start()
         await base.watcher.run_epochs(self._session)
 
     async def _session(self, epoch: int) -> None:
@@ -102,9 +99,6 @@ class Serving:
             for check in checks:
                 what = "cannot check whether this daemon may join"
                 await retry(check, what, rng=self._base.rng, limit_s=_LOOK_S)
-        if (membership := self._services.membership) is not None:
-            self._not_ready("the members of the cluster are getting to know this broker")
-            await membership.wait()
         try:
             async with self._services.ownership.session(epoch):
                 while True:

@@ -14,7 +14,7 @@ from broker_ctl.daemon.wiring.partitions import bind_partitions
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
 from broker_ctl.daemon.wiring.security.rotation import bind_secrets
-from broker_ctl.instruments.declared import FailsafeInstruments, SessionInstruments
+from broker_ctl.instruments.declared import SessionInstruments
 from broker_ctl.instruments.kinds import Labels
 
 _LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
@@ -40,7 +40,6 @@ def connect(assembly: Assembly) -> None:
             **assembly.services.partition_leaders.caches,
         },
     )
-    _bind_failsafe(assembly, instruments.failsafe)
     bind_directives(instruments, coordination.directives)
     bind_leader(instruments, assembly.balancer, coordination.moves)
     bind_partitions(instruments, partitions)
@@ -60,17 +59,6 @@ def _bind_locks(assembly: Assembly, session: SessionInstruments) -> None:
         return {(event.replace(" ", "_"),): float(counts[event]) for event in _LOSSES}
 
     session.lock_lost.bind(lost)
-
-
-def _bind_failsafe(assembly: Assembly, failsafe: FailsafeInstruments) -> None:
-    membership, authority = assembly.services.membership, assembly.foundation.authority
-    failsafe.is_active.bind(lambda: float(authority.is_promised))
-    failsafe.members.bind(
-        lambda: (
-            0 if membership is None or membership.members is None else len(membership.members.added)
-        )
-    )
-    failsafe.is_admitted.bind(lambda: float(membership is None or membership.is_admitted))
 
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:

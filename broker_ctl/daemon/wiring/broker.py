@@ -12,11 +12,9 @@ from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
-from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.coordination import Coordination
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.failsafe import Failsafe
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
@@ -59,12 +57,7 @@ class Assembly:
         self.peers_http: Final = _peers_http(base, tls)
         # It has no token: a request of a client carries the client's own, or none.
         self.clients_http: Final = _clients_http(tls)
-        peers = self._peers()
-        membership = services.membership
-        self.failsafe: Final = (
-            None if membership is None else Failsafe(base, coordination, membership, peers)
-        )
-        self.balancer: Final = self._build_balancer(peers)
+        self.balancer: Final = self._build_balancer()
         number = settings.broker.numeric_id
         partitions = self.partitions = (
             None
@@ -73,9 +66,9 @@ class Assembly:
         )
         replicas = None if partitions is None else partitions.replicas
         status = self.status = DaemonStatus(
-            base.authority, base.clock, base.faults, lambda: services.ownership.granted, replicas
+            base.watcher, base.clock, base.faults, lambda: services.ownership.granted, replicas
         )
-        authorised = LeaseGuard(base.authority)
+        authorised = LeaseGuard(base.watcher)
         self.lookup: Final = build_lookup(base, coordination, services, self.balancer, authorised)
         dependencies = Dependencies(
             own_id=base.urls.broker_id,
@@ -141,12 +134,11 @@ class Assembly:
         is_registered = self.coordination.registry.peer(broker_id) is not None
         return is_registered and requires_signatures(self.foundation.settings)
 
-    def _peers(self) -> Peers:
-        own, http = self.services.commands.handle, self._bound(self.peers_http)
-        return self.foundation.environment.peers(self.coordination.registry, http, own)
-
-    def _build_balancer(self, peers: Peers) -> LoadBalancer:
+    def _build_balancer(self) -> LoadBalancer:
         base, coordination, services = self.foundation, self.coordination, self.services
+        own = services.commands.handle
+        http = self._bound(self.peers_http)
+        peers = base.environment.peers(coordination.registry, http, own)
         return LoadBalancer(
             BalancerDependencies(
                 own_id=base.urls.broker_id,

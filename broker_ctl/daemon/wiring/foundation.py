@@ -5,7 +5,6 @@ from typing import Final, TypeVar
 
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ElectionRecords
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
@@ -21,7 +20,6 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.settings.http_ports import admin_urls
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.subjects.session import OwnershipAuthority
 from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.instrumented import InstrumentedStore
@@ -46,7 +44,6 @@ class Foundation:
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
             there is one store.
         cluster_keys: sign and verify what daemons say to each other; None: nothing is signed.
-        authority: until when bundles may be served.
         audit: the audit log.
         tracer: None: nothing is traced.
         addresses: decides at which web addresses other brokers are called.
@@ -86,11 +83,10 @@ class Foundation:
             clock,
             broker_id=self.urls.broker_id,
             nonce=self.nonce,
-            mode=authority_mode(settings),
+            mode=AuthorityMode(settings.session.ownership_authority.value),
             tick_s=settings.zookeeper.tick_time_s,
             rng=self.rng,
         )
-        self.authority: Final = ServingAuthority(self.watcher, clock)
         self.audit: Final = build_audit_log(settings, self.urls.broker_id, clock)
         self.tracer: Final = build_tracer(
             "" if settings.tracing.endpoint is None else str(settings.tracing.endpoint),
@@ -132,14 +128,6 @@ class Foundation:
 def while_leading(election: Election, value: T) -> Callable[[], T | None]:
     """The balancer, or what it answers, while this process leads: valid at no other time."""
     return lambda: value if election.leadership is not None else None
-
-
-def authority_mode(settings: Settings) -> AuthorityMode:
-    """What the session watcher goes by; failsafe begins where the lease ends."""
-    authority = settings.session.ownership_authority
-    if authority is OwnershipAuthority.FAILSAFE:
-        return AuthorityMode.LEASE
-    return AuthorityMode(authority.value)
 
 
 def broker_urls(settings: Settings) -> BrokerUrls:

@@ -26,12 +26,10 @@ from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
-from broker_ctl.coordination.failsafe.admission import Admission, OpenAdmission
 from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.coordination import Coordination
-from broker_ctl.daemon.wiring.failsafe import build_member
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import build_history, owner_change_recorder
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
@@ -56,15 +54,11 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
     policies = Policies.of(*stores, cluster=cluster, namespaces=namespaces, clock=clock, rng=rng)
     policy_store = PolicyStore.of(base.lasting_configuration, clock, rng)
     most = configuration.derive(lambda now: now.api.most_partitions)
-    member = build_member(base, coordination.locks, lambda: ownership.owned().values())
-    admission = OpenAdmission() if member is None else member.membership
-    owned = _ownership_dependencies(
-        base, coordination, configuration, namespaces, history, admission=admission
-    )
+    owned = _ownership_dependencies(base, coordination, configuration, namespaces, history)
     reporter = _reporter(base, coordination, owned.dataplane, configuration)
     unload_s = configuration.derive(lambda now: now.session.bundle_unloading_timeout_s)
     ownership = Ownership(owned, base.urls, unload_s, reporter.bundles_changed)
-    base.authority.listen_grants(ownership.on_grant)
+    base.watcher.listen_grants(ownership.on_grant)
     failure_s = settings.dataplane.failure_timeout_s
     return BrokerServices(
         dataplane=owned.dataplane,
@@ -82,14 +76,11 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
             ownership=ownership,
             owners=owned.owners,
             moves=coordination.moves,
-            watcher=base.watcher,
             epochs=ConfirmedEpoch(base.metadata, paths.LOADBALANCE_ELECTION),
-            promises=None if member is None else member.promises,
         ),
         dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s, rng=rng),
         reporter=reporter,
         history=history,
-        membership=None if member is None else member.membership,
     )
 
 
@@ -104,16 +95,12 @@ def _ownership_dependencies(
     configuration: DynamicConfiguration,
     namespaces: Namespaces,
     history: History | None,
-    *,
-    admission: Admission,
 ) -> OwnershipDependencies:
     settings, registry, rng = base.settings, coordination.registry, base.rng
     grace_s = reclaim_grace_s(settings)
     return OwnershipDependencies(
         store=base.metadata,
         watcher=base.watcher,
-        authority=base.authority,
-        admission=admission,
         locks=coordination.locks,
         namespaces=namespaces,
         owners=Owners(base.metadata, registry, base.clock, grace_s, base.cache_rules, rng=rng),

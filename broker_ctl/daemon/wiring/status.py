@@ -7,7 +7,6 @@ from typing import Final
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.session.watcher import Grant, SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.dataplane.bundles.authority import Authority
@@ -35,7 +34,7 @@ class DaemonStatus:
         now: readiness of the current stage, which the lifecycle sets.
     """
 
-    serving: ServingAuthority
+    watcher: SessionWatcher
     clock: Clock
     faults: TaskFaults
     granted: Callable[[], Grant]
@@ -44,9 +43,9 @@ class DaemonStatus:
 
     def readiness(self) -> Readiness:
         """The lifecycle's readiness, unless a needed task or the authority has ended meanwhile."""
-        serving, now = self.serving, self.now
-        if now.is_ready and self.clock.now_s() >= serving.deadline_s:
-            return Readiness(is_ready=False, reason=f"no authority: the session is {serving.state}")
+        watcher, now = self.watcher, self.now
+        if now.is_ready and self.clock.now_s() >= watcher.deadline_s:
+            return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
         if now.is_ready and (dead := self.faults.dead):
             reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
             return Readiness(is_ready=False, reason=reason)
@@ -65,4 +64,4 @@ class DaemonStatus:
 
     def session_state(self) -> State:
         """State of the session with ZooKeeper."""
-        return self.serving.state
+        return self.watcher.state

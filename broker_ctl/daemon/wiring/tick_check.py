@@ -11,7 +11,7 @@ from typing import Final
 
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.subjects.session import LEASED
+from broker_ctl.settings.subjects.session import OwnershipAuthority
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class TickCheck:
         zookeeper = settings.zookeeper
         self._tick_ms = zookeeper.tick_time_ms
         self._expected_ms = zookeeper.min_session_timeout_ms or _TICKS * self._tick_ms
-        self._is_leased = settings.session.ownership_authority in LEASED
+        self._is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
 
     def compare(self, least_timeouts_s: Iterable[float]) -> None:
         """Compare with the servers' minimum session timeouts.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from broker_ctl.settings.conditions import A_PERIOD_OR_MORE, OWN_BROKER, where
 from broker_ctl.settings.durations import InSeconds
@@ -14,13 +14,8 @@ class OwnershipAuthority(StrEnum):
     """What ends the right to serve a bundle (docs: ownership-authority)."""
 
     LEASE = "lease"
-    FAILSAFE = "failsafe"
     STORAGE = "storage"
     PULSAR56 = "pulsar56"
-
-
-# Authority begins with a lease, whose heartbeats need a session timeout that is long enough.
-LEASED: Final = frozenset({OwnershipAuthority.LEASE, OwnershipAuthority.FAILSAFE})
 
 
 class SessionExpiredPolicy(StrEnum):
@@ -46,21 +41,10 @@ class SessionSettings:
         Setting(
             "ownershipAuthority",
             "What ends the right to serve a bundle after a disconnect. lease: the end of the "
-            "lease; failsafe: the lease or, while no broker reaches ZooKeeper, the promises of all "
-            "members; storage: rejection of stale fencing tokens by the storage; pulsar56: 5/6 of "
-            "the session timeout.",
+            "lease; storage: rejection of stale fencing tokens by the storage; pulsar56: 5/6 "
+            "of the session timeout.",
         ),
     ] = OwnershipAuthority.LEASE
-    failsafe_member_timeout_s: Annotated[
-        int,
-        Setting(
-            "failsafeMemberTimeoutSeconds",
-            "Time without a registration after which the leader removes a broker from the list "
-            "of members, all of whom have to promise that a broker may serve on without ZooKeeper.",
-            at_least=1,
-            used_with=(OWN_BROKER, where("ownershipAuthority", "failsafe")),
-        ),
-    ] = 600
     expired_policy: Annotated[
         SessionExpiredPolicy,
         Setting(

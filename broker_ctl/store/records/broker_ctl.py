@@ -3,15 +3,12 @@
 Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.failsafe.members import ListVersion, MemberList
 from broker_ctl.core.model.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.store.interface import Versioned
 from broker_ctl.store.records.fields import Fields, with_format_version
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
@@ -210,45 +207,4 @@ class MoveNode:
                     "traceparent": self.traceparent or None,
                 },
             ),
-        )
-
-
-def decode_members(node: Versioned) -> MemberList:
-    """The list of a node.
-
-    Raises:
-        CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
-    """
-    members = Fields.of_ours(node.path, node.data).child("members")
-    added = {name: members.child(name).integer("added") for name in members.values}
-    return MemberList(ListVersion(node.stat.czxid, node.stat.version), added)
-
-
-def encode_members(added: Mapping[str, int]) -> bytes:
-    """The payload."""
-    members = {name: {"added": version} for name, version in sorted(added.items())}
-    return encode(with_format_version({"members": members}))
-
-
-@dataclass(frozen=True, slots=True)
-class ReadList:
-    """What a member says that it has read."""
-
-    version: ListVersion
-
-    @classmethod
-    def decode(cls, path: str, data: bytes) -> Self:
-        """Read a payload.
-
-        Raises:
-            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
-        """
-        fields = Fields.of_ours(path, data)
-        return cls(ListVersion(fields.integer("listCzxid"), fields.integer("listVersion")))
-
-    def encode(self) -> bytes:
-        """The payload."""
-        version = self.version
-        return encode(
-            with_format_version({"listCzxid": version.czxid, "listVersion": version.version})
         )

@@ -6,19 +6,20 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.testing.virtual_time import in_virtual_time
 
 
-class Watcher(ServingAuthority):
+class Watcher(SessionWatcher):
     """Authority that ends, and is said to have ended, exactly when a test says so."""
 
     def __init__(self) -> None:
         self._may_act = True
-        self._heard: list[Callable[[], None]] = []
+        self._heard: list[Callable[[Action], None]] = []
 
-    def listen_end(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callable[[Action], None]) -> None:
         self._heard.append(listener)
 
     def check(self) -> None:
@@ -27,7 +28,7 @@ class Watcher(ServingAuthority):
 
     def fence(self) -> None:
         for listener in self._heard:
-            listener()
+            listener(Action.FENCE)
 
     def end(self) -> None:
         self._may_act = False

@@ -152,7 +152,7 @@ async def doors(built: Cluster, keys: ClusterKeys | None = None) -> AsyncIterato
                 report_ttl_s=lambda: RULES.placement_rules.report_ttl_s,
             ),
             proofs=None if keys is None else proofs_at(broker, keys),
-            authorised=LeaseGuard(broker.authority),
+            authorised=LeaseGuard(broker.watcher),
             clock=broker.clock,
         )
         opened.append(door)

@@ -40,7 +40,6 @@ def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
         ownership=broker.ownership,
         owners=broker.owners,
         moves=broker.moves,
-        watcher=broker.watcher,
         epochs=ConfirmedEpoch(broker.store, paths.LOADBALANCE_ELECTION),
     )
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import State
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     AuthorityLost,
@@ -252,3 +253,18 @@ async def test_a_late_loss_of_a_node_that_was_released_leaves_its_successor_alon
         released.on_lost(released)
         assert broker.owned() == {bundle: token}
         await built.settled()
+
+
+@in_virtual_time
+async def test_past_its_lease_a_broker_refuses_at_once_and_closes_nothing() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle = built.bundles[0]
+        token = await broker.ownership.acquire(bundle)
+        broker.memory.disconnect()
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        began_s = broker.clock.now_s()
+        with pytest.raises(AuthorityLost):
+            await broker.ownership.release(bundle, token, ACT_TICK_S, ())
+        assert broker.clock.now_s() == began_s
+        assert broker.ownership.owned()[bundle].state is BundleState.OWNED

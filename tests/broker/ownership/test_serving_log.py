@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.broker.ownership.serving_log import ServingLog
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.session.watcher import AuthorityMode
 from broker_ctl.core.machines.session import State
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -34,8 +33,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
 @asynccontextmanager
 async def serving(bundles: int, mode: AuthorityMode) -> AsyncIterator[Party]:
     party = Party(MemoryEnsemble(), mode=mode)
-    authority = ServingAuthority(party.watcher, party.clock)
-    party.watcher.listen(ServingLog(authority, lambda: range(bundles)).on_session_action)
+    party.watcher.listen(ServingLog(party.watcher, lambda: range(bundles)).on_session_action)
     await party.start()
     try:
         yield party

@@ -35,11 +35,8 @@ class Traffic:
         lookups: what clients met on their way.
     """
 
-    def __init__(
-        self, cluster: Cluster, draw: random.Random, *, operators: int = _OPERATORS
-    ) -> None:
+    def __init__(self, cluster: Cluster, draw: random.Random) -> None:
         self._cluster = cluster
-        self._operators = operators
         self._rng = draw
         self.lookups = Lookups(cluster.http)
         self._splits = 0
@@ -52,20 +49,11 @@ class Traffic:
         reply = await self._cluster.http.request("PUT", url, json=body, timeout_s=10.0)
         assert reply.status == 204, reply.body
 
-    async def spread(self) -> None:
-        """Each broker gets about as many bundles as the others."""
-        names = await self._cluster.observer.children(paths.ownership_of(NAMESPACE))
-        brokers = self._cluster.brokers
-        for number, name in enumerate(sorted(names)):
-            bundle = Bundle.parse(f"{NAMESPACE}/{name}")
-            there = brokers[number % len(brokers)].id
-            await self._ask("PUT", f"{_ADMIN}/{bundle.range}/unload?destinationBroker={there}")
-
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for topic in one_topic_a_slice():
                 group.create_task(self._follow(topic), name=f"look up {topic}")
-            for number in range(self._operators):
+            for number in range(_OPERATORS):
                 group.create_task(self._operate(), name=f"operator {number}")
 
     async def _follow(self, topic: Topic) -> None:

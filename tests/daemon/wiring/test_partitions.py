@@ -14,7 +14,6 @@ from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas, ReplicaStatistics
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
@@ -172,8 +171,7 @@ async def test_no_authority_is_reported_before_all_former_leaders_have_been_stop
                 rng=random.Random(1),
             )
         )
-        serving = ServingAuthority(party.watcher, party.clock)
-        parts = serving, party.clock, TaskFaults(), session_grant(party.watcher)
+        parts = party.watcher, party.clock, TaskFaults(), session_grant(party.watcher)
         reported = DaemonStatus(*parts, replicas).authority
         assert reported() == (1, 0)
         await replicas.prepare(1)

@@ -13,7 +13,7 @@ from tests.support.time.waiting import eventually
 
 def status_of(broker: MemoryBroker) -> DaemonStatus:
     return DaemonStatus(
-        broker.authority, broker.clock, TaskFaults(), lambda: broker.ownership.granted
+        broker.watcher, broker.clock, TaskFaults(), lambda: broker.ownership.granted
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from broker_ctl.testing.memory_store.servers import Server
 from tests.deterministic.faults.faults import Faults
-from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits, is_failsafe
+from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits, has_outages
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
 
 # Below the slack of a lease (docs: zookeeper-session-rules).
@@ -32,7 +32,7 @@ class ServerFaults:
         self._faults = faults
         self._rng = cluster.draws
         self._has_limits = has_limits(seed)
-        self._is_failsafe = is_failsafe(seed)
+        self._has_outages = has_outages(seed)
         self._away_until_s = 0.0
 
     def verbs(self) -> dict[Step, float]:
@@ -47,7 +47,7 @@ class ServerFaults:
         }
         if self._has_limits:
             verbs[self.limit_timeouts] = 2
-        if self._is_failsafe:
+        if self._has_outages:
             verbs[self.be_away] = 2
         return verbs
 

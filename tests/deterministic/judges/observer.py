@@ -51,9 +51,8 @@ class Observer:
         standing: the owners of now; `standing_in` has them by namespace, too.
     """
 
-    def __init__(self, grace_s: float, *, is_failsafe: bool = False) -> None:
+    def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
-        self._is_failsafe = is_failsafe
         self.violations: list[str] = []
         self.forced: set[int] = set()
         self.partitions = PartitionHistory()
@@ -132,9 +131,7 @@ class Observer:
                 said = f"I2: {act.broker} acted for {position:08x} under {act.token}, not its own"
                 self.complain(said, now_s)
             is_forced = any(r.session_id in self.forced for r in under)
-            is_owner = any(position in reign.bundle.range for reign in own)
-            is_last = not is_owner and self._is_last_owner(namespace, position, under)
-            if not (is_forced or is_owner or is_last):
+            if not is_forced and not any(position in reign.bundle.range for reign in own):
                 self.complain(
                     f"I1a: {act.broker} acted for {position:08x} without owning it", now_s
                 )
@@ -143,28 +140,6 @@ class Observer:
     def place_of(self, key: int) -> tuple[Namespace, int]:
         """What an act is for: here all traffic is in one namespace, and known by its hash."""
         return NAMESPACE, key
-
-    def end_of(self, reign: Reign, next_s: float | None) -> float | None:
-        """When the rights of a reign end; ``next_s``: when the next one begins.
-
-        By promises they outlast a session that ends, until another broker owns the bundle.
-        """
-        return next_s if self._is_failsafe and reign.is_expired else reign.end_s
-
-    def _is_last_owner(self, namespace: Namespace, position: int, under: Sequence[Reign]) -> bool:
-        """Whether nobody has owned a hash since these reigns, which ended with their session.
-
-        By promises a broker serves on while its session may end; what must not be is that another
-        one owns its bundles meanwhile, or has owned them.
-        """
-        if not self._is_failsafe or not under or not all(reign.is_expired for reign in under):
-            return False
-        later = (reigns for token, reigns in self.reigns.items() if token > under[0].token)
-        return not any(
-            position in reign.bundle.range and reign.bundle.namespace == namespace
-            for reigns in later
-            for reign in reigns
-        )
 
     def _accept(self, act: ServeEvent, key: int, now_s: float) -> None:
         """By the rule that broker processes refuse with; the judge keeps an account of its own."""

@@ -34,9 +34,9 @@ _CONFIGURATION_SHARE: Final = 4
 # And one in this number has servers with different limits of session timeouts.
 _LIMITS_SHARE: Final = 5
 _LIMITED: Final = 3
-# And in one in this number daemons serve on by promises while the servers are away.
-_FAILSAFE_SHARE: Final = 6
-_FAILSAFE: Final = 1
+# And in one in this number all servers are away at times.
+_AWAY_SHARE: Final = 6
+_AWAY: Final = 1
 # With the shorter one a lease has room for its five heartbeats, too.
 LONG_TIMEOUT_S: Final = 6.0
 
@@ -46,9 +46,9 @@ def has_limits(seed: int) -> bool:
     return seed % _LIMITS_SHARE == _LIMITED
 
 
-def is_failsafe(seed: int) -> bool:
-    """Whether daemons serve on without servers in this schedule."""
-    return seed % _FAILSAFE_SHARE == _FAILSAFE
+def has_outages(seed: int) -> bool:
+    """Whether there are times without any server in this schedule."""
+    return seed % _AWAY_SHARE == _AWAY
 
 
 class Cluster:
@@ -67,7 +67,7 @@ class Cluster:
         self.turns = Turns()
         self.emit = emit
         self.coverage = coverage
-        self.observer = Observer(GRACE_S, is_failsafe=is_failsafe(seed))
+        self.observer = Observer(GRACE_S)
         self.driver = new_loop(self.turns, "driver")
         rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.rng.random() * _LAG_S)
         servers = new_loop(self.turns, "servers")
@@ -100,7 +100,6 @@ class Cluster:
                 process=process,
                 peers=self.by_id,
                 timeout_s=self.timeout_s,
-                is_failsafe=is_failsafe(seed),
                 coverage=coverage,
                 rng=random.Random(self.rng.getrandbits(64)),
                 on_doubt=self._doubt,

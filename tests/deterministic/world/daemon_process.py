@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cache, partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
@@ -77,15 +77,10 @@ def broker_id_of(number: int) -> str:
     return f"{host_of(number)}:8080"
 
 
-# Where daemons serve on by promises.
-_FAILSAFE: Final = {"ownershipAuthority": "failsafe", "failsafeMemberTimeoutSeconds": "15"}
-
-
 @cache
-def settings_of(number: int, timeout_s: float, *, is_failsafe: bool) -> Settings:
+def settings_of(number: int, timeout_s: float) -> Settings:
     settings = {
         **_SETTINGS,
-        **(_FAILSAFE if is_failsafe else {}),
         "metadataStoreSessionTimeoutMillis": str(round(timeout_s * 1000)),
         "advertisedAddress": host_of(number),
         "webServicePort": "8080",
@@ -121,7 +116,6 @@ class DaemonProcess(Environment):
         peers: Mapping[str, "DaemonProcess"],
         coverage: Coverage,
         timeout_s: float,
-        is_failsafe: bool,
         rng: random.Random,
         on_doubt: Callable[["DaemonProcess"], None],
     ) -> None:
@@ -145,7 +139,6 @@ class DaemonProcess(Environment):
         self._configuration_ensemble = configuration
         self._peers = peers
         self._timeout_s = timeout_s
-        self._is_failsafe = is_failsafe
         self._on_doubt = on_doubt
         self._kept_session = NO_SESSION
         self.loop = new_loop(turns, self.broker_id)
@@ -172,8 +165,7 @@ class DaemonProcess(Environment):
         self.main.add_done_callback(self._ended)
 
     async def _main(self) -> int:
-        settings = settings_of(self.number, self._timeout_s, is_failsafe=self._is_failsafe)
-        assembly = Assembly(settings, self)
+        assembly = Assembly(settings_of(self.number, self._timeout_s), self)
         connect(assembly)
         self.assembly = assembly
         return await Daemon(assembly, Notifier({}), self._signals).run()

@@ -20,7 +20,6 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.ownership.reclaim import ReclaimResult
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry
@@ -36,13 +35,12 @@ from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, merge_logs
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
-from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable, NotAdmitted
+from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import (
-    Check,
     Create,
     CreateMode,
     Delete,
@@ -284,45 +282,6 @@ def urls_of(number: int) -> BrokerUrls:
     )
 
 
-class SteeredAdmission:
-    """An `Admission` that a test opens and closes.
-
-    Attributes:
-        refusals: how often it refuses next, after ``passed`` more that it admits.
-        checks: of each transaction that acquires.
-        newer: what ``checks`` become once one of them has failed.
-    """
-
-    def __init__(self) -> None:
-        self.passed = 0
-        self.refusals = 0
-        self.checks: tuple[Check, ...] = ()
-        self.newer: tuple[Check, ...] = ()
-        self.failed: list[Check] = []
-        self.is_open = asyncio.Event()
-        self.is_open.set()
-
-    def require(self) -> None:
-        """See `Admission`."""
-        if not self.is_open.is_set():
-            raise NotAdmitted("closed")
-        if self.passed:
-            self.passed -= 1
-        elif self.refusals:
-            self.refusals -= 1
-            raise NotAdmitted("a promise was given")
-
-    async def wait(self) -> None:
-        """See `Admission`."""
-        await self.is_open.wait()
-
-    async def on_failed(self, checks: Sequence[Check]) -> None:
-        """See `Admission`."""
-        self.failed += checks
-        if set(checks) & set(self.checks):
-            self.checks = self.newer
-
-
 class StartableStore(MetadataStore, Protocol):
     async def start(self) -> None: ...
 
@@ -343,7 +302,6 @@ class Broker:
         dataplane: "SteeredDataPlane | None" = None,
         is_preloading: bool = True,
     ) -> None:
-        self.admission = SteeredAdmission()
         self.urls = urls_of(number)
         self.store = store
         self.clock = clock
@@ -388,12 +346,9 @@ class Broker:
             tick_s=ACT_TICK_S,
         )
         self.dataplane.steering = steering
-        self.authority = ServingAuthority(self.watcher, clock)
         parts = OwnershipDependencies(
             store=store,
             watcher=self.watcher,
-            authority=self.authority,
-            admission=self.admission,
             locks=self.locks,
             namespaces=self.namespaces,
             owners=self.owners,
@@ -408,7 +363,7 @@ class Broker:
         )
         self.ownership = Ownership(parts, self.urls, lambda: UNLOAD_S)
         self.watcher.listen(self.locks.on_session_action)
-        self.authority.listen_grants(self.ownership.on_grant)
+        self.watcher.listen_grants(self.ownership.on_grant)
         self.tasks = TaskScope(f"broker {self.broker_id}")
         self.ready_epoch = 0
         self.reclaimed: list[ReclaimResult] = []

@@ -91,7 +91,6 @@ from broker_ctl.store.records.simple import BrokerReport
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.controller_admin import MemoryControllerAdmin
-from tests.support.clusters.memory_membership import MemoryMembership
 from tests.support.clusters.memory_operations import MemoryOperations
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import PATIENCE_S, eventually
@@ -493,10 +492,6 @@ class MemoryAuthorised(LeaseGuard):
     def __init__(self) -> None:
         self.refuse: BrokerCtlError | None = None
 
-    @property
-    def is_promised(self) -> bool:
-        return False
-
     def held(self) -> Scope:
         if self.refuse is not None:
             raise self.refuse
@@ -612,7 +607,6 @@ class Broker:
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
         self.authorised = MemoryAuthorised()
         self.commands = MemoryCommands()
-        self.membership = MemoryMembership(world.brokers)
         self.journal = MemoryJournal()
         self.directives = metadata.directives
         self.admin = MemoryBalancerAdmin(world, self.directives, self.journal)
@@ -681,7 +675,6 @@ class Broker:
             ),
             reporter=MemoryReporter(self.urls),
             history=None,
-            membership=self.membership,
         )
 
     @property

@@ -55,7 +55,6 @@ SECRETS: Final[Mapping[str, str]] = {
 
 PLAIN: Final = ()
 TRACED: Final = ("openTelemetryTracesEndpoint=http://127.0.0.1:1",)
-FAILSAFE: Final = ("ownershipAuthority=failsafe",)
 NUMBERED: Final = ("brokerId=1",)
 LOOKED_UP: Final = ("lookupServicePort=6652",)
 CALLED: Final = ("dataPlaneUrl=http://h", f"dataPlaneSecretFile={SECRET}")
@@ -220,7 +219,6 @@ WIRED: Final = (
     Wired("zookeeperTickTimeMillis", "2001", {"SessionWatcher.tick_s": 1, "TickCheck._tick_ms": 1}),
     Wired("zookeeperMinSessionTimeoutMillis", "6000", {"TickCheck._expected_ms": 1}),
     Wired("ownershipAuthority", "storage", {"SessionWatcher._mode": 1}),
-    Wired("failsafeMemberTimeoutSeconds", "30", {"Absences._limit_s": 1}, FAILSAFE),
     Wired(
         "zookeeperSessionReconnectMaxRetries",
         "0",

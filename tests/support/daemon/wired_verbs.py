@@ -161,7 +161,6 @@ READS: Final = (
     Typed("controller show", get(f"{PARTITIONS}/controller")),
     Typed("drain", get("/control/v1/drains")),
     Typed("explain LEADER", get("/control/v1/explain?subject=LEADER")),
-    Typed("failsafe status", get("/control/v1/failsafe")),
     Typed("failure-domains get rack", get(STATUS, f"{CLUSTERS}/c1/failureDomains/rack"), RACK),
     Typed("failure-domains get rack --cluster c1", get(f"{CLUSTERS}/c1/failureDomains/rack"), RACK),
     Typed("failure-domains list", get(STATUS, f"{CLUSTERS}/c1/failureDomains")),
@@ -452,7 +451,6 @@ BALANCING: Final = (
             *get(ROLLOUT),
         ),
     ),
-    Typed("failsafe remove LEADER", act("DELETE", "/control/v1/failsafe/members/LEADER")),
     Typed("undrain FOLLOWER", act("DELETE", DRAINED), ("drain FOLLOWER",)),
 )
 

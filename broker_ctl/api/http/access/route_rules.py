@@ -141,7 +141,6 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/advice/size
         GET /control/v1/pause
         GET /control/v1/drains
-        GET /control/v1/failsafe
         GET /control/v1/plan
         GET /control/v1/plans
         GET /control/v1/plans/{plan}
@@ -181,7 +180,6 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         PUT /control/v1/drains/{broker}
         DELETE /control/v1/drains/{broker}
         PUT /control/v1/rollout/brokers/{broker}
-        DELETE /control/v1/failsafe/members/{broker}
     """,
     (Operation.DRAIN, ResourceKind.CLUSTER): """
         PUT /control/v1/rollout

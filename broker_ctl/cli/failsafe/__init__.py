@@ -1,1 +1,0 @@
-"""``broker-ctl failsafe``: the members that promise each other."""

@@ -1,1 +1,0 @@
-"""Serving on while ZooKeeper is away (docs: failsafe)."""

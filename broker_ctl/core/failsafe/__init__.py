@@ -1,1 +1,0 @@
-"""Serving on while ZooKeeper is away, by promises of all members of the cluster."""
