@@ -1,6 +1,5 @@
 """The tables of a history as jobs read them, whatever their format."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -12,7 +11,7 @@ from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.filesystem import glob_files
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
-from broker_ctl.pipeline.reading.hourly import SUMS, HourTask, sum_hours
+from broker_ctl.pipeline.reading.hourly import PARTS, SUMS, HourTask, sum_hours, sum_parts
 from broker_ctl.pipeline.table_format import Format
 from broker_ctl.pipeline.tables import BATCH, BATCHES, CLUSTER, DAY, HISTORY, BatchRow, Table
 
@@ -79,18 +78,16 @@ class ParquetWarehouse:
         """See `Warehouse`; Arrow adds them up from the files."""
         wanted = frozenset(days)
         place = tables.path_of(self._root, HISTORY["bundle_loads"])
-        places: defaultdict[str, list[str]] = defaultdict(list)
-        for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*"):
-            # ROOT/bundle_loads/dt=D/cluster=C/batch=B
-            above, _, batch = path.rpartition(f"/{BATCH}=")
-            day = above.rsplit("/", 2)[1].removeprefix(f"{DAY}=")
-            if batch in self._names and day in wanted:
-                places[above].append(path)
-        if not places:
+        found = []
+        for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*/*.parquet"):
+            # ROOT/bundle_loads/dt=D/cluster=C/batch=B/FILE
+            day, _, batch, _ = path.rsplit("/", 4)[1:]
+            if batch.removeprefix(f"{BATCH}=") in self._names and day[3:] in wanted:
+                found.append(path)
+        if not found:
             return self._spark.createDataFrame([], SUMS)
-        task = HourTask([*places.values()])
-        numbers = self._spark.range(0, len(places), numPartitions=len(places))
-        return numbers.mapInArrow(task, SUMS)
+        numbers = self._spark.range(0, len(found), numPartitions=len(found))
+        return sum_parts(numbers.mapInArrow(HourTask(found), PARTS))
 
 
 class OpenWarehouse:
