@@ -131,6 +131,14 @@ def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> N
         "broker_ctl.errors.PipelineError: last\n\tat org.apache.spark\n"
     )
     assert sentence_of(RuntimeError(chain)) == "last"
+    foreign = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "a.py", line 1, in b\n    c()\n    ^^^\nValueError: embedded null byte\n\tat org\n'
+    )
+    assert sentence_of(RuntimeError(foreign)) == "ValueError: embedded null byte"
+    assert (
+        sentence_of(RuntimeError("\nSomething of Java.\n\tat org.apache")) == "Something of Java."
+    )
 
 
 def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:

@@ -100,8 +100,8 @@ def test_the_loads_of_an_hour_add_up_to_what_was_carried(
     numbers = spark.range(0, len(files), numPartitions=2)
     ours = by_hour(sum_parts(numbers.mapInArrow(HourTask(files), PARTS)))
     # Where the files are not ours Spark adds up all of it.
-    rows = spark.read.option("basePath", str(tmp_path)).parquet(*files)
-    for found in (ours, by_hour(sum_hours(rows))):
+    table = spark.read.option("basePath", str(tmp_path)).parquet(*files)
+    for found in (ours, by_hour(sum_hours(table))):
         assert {place: each["bytes_s"] for place, each in found.items()} == pytest.approx(expected)
         for each in found.values():
             assert each["msg_rate"] == pytest.approx(each["bytes_s"])
