@@ -1,31 +1,34 @@
-"""Merges batches: small ones into one of a sensible size, and those with old days into the rest.
+"""Merges small batches into one of a sensible size, and leaves old days out of others.
 
-Both are one step: the rows that are kept are written as a new batch, whose row in `tables.BATCHES`
-names the batches that it replaces. That row commits the new batch and retires the others at once,
-so that readers never see a row twice, or miss one. The files of replaced batches stay until the
-next merge or ingest starts: jobs that are reading them can finish.
+Both are one step: a new batch, whose row in `tables.BATCHES` lists its files and names the batches
+that it replaces. That row commits the new batch and retires the others at once, so that readers
+never see a row twice, or miss one. Files that are left out stay until the next merge or ingest
+starts: jobs that are reading them can finish.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import (
-    delete,
-    glob_files,
-    local_path,
-    path_exists,
-    resolve_location,
-)
+from broker_ctl.pipeline.filesystem import delete, glob_files, local_path, resolve_location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import BATCH, BATCHES, CLUSTER, DAY, LINES, QUARANTINE, BatchRow
+from broker_ctl.pipeline.tables import (
+    BATCH,
+    BATCHES,
+    CLUSTER,
+    DAY,
+    LINES,
+    QUARANTINE,
+    BatchRow,
+    part_of,
+)
 from broker_ctl.pipeline.writer_lock import alone
 
 # A row of bundle loads takes about forty bytes: files of a hundred megabytes and more.
@@ -70,7 +73,7 @@ def compact_locked(
     spark: SparkSession, place: str, on_merge: Callable[[Merged, int], None]
 ) -> list[Merged]:
     """As `compact`, for who has the lock of the tables."""
-    return _merge_all(spark, place, group, None, on_merge)
+    return _replace_all(spark, place, group, lambda some: _rewrite(spark, place, some), on_merge)
 
 
 def expire(
@@ -80,13 +83,26 @@ def expire(
     place = resolve_location(root)
 
     def affected(batches: Sequence[BatchRow]) -> list[list[BatchRow]]:
-        names = {row.batch for row in batches}
-        old = tables.read_batches(spark, place, LINES, names).where(F.col(DAY) < F.lit(keep_from))
-        found = {row[BATCH] for row in old.select(BATCH).distinct().collect()}
-        return [[row] for row in batches if row.batch in found]
+        return [[row] for row in batches if any(map(is_old, _files(spark, place, row)))]
+
+    def is_old(file: str) -> bool:
+        return is_dated(file) and part_of(file, DAY) < str(keep_from)
+
+    def shorten(some: Sequence[BatchRow]) -> BatchRow:
+        (row,) = some
+        kept = [each for each in _files(spark, place, row) if not is_old(each)]
+        if not any(map(is_dated, kept)):
+            # The quarantine knows no days: what a batch has there goes with its last row.
+            kept = []
+        return _row_of(spark, place, some, kept, str(keep_from))
 
     with alone(local_path(spark, place)), translate_spark_errors(root):
-        return _merge_all(spark, place, affected, keep_from, on_merge)
+        return _replace_all(spark, place, affected, shorten, on_merge)
+
+
+def is_dated(file: str) -> bool:
+    """Whether all rows of a file are of one day."""
+    return not file.startswith(f"{QUARANTINE.name}/")
 
 
 def group(batches: Sequence[BatchRow]) -> list[list[BatchRow]]:
@@ -101,106 +117,86 @@ def group(batches: Sequence[BatchRow]) -> list[list[BatchRow]]:
     return [some for some in groups if len(some) > 1]
 
 
-def _merge_all(
+def _replace_all(
     spark: SparkSession,
     place: str,
     choose: Callable[[Sequence[BatchRow]], list[list[BatchRow]]],
-    keep_from: date | None,
+    make: Callable[[Sequence[BatchRow]], BatchRow],
     on_merge: Callable[[Merged, int], None],
 ) -> list[Merged]:
     batches = tables.read_batch_rows(spark, place)
     if not batches:
         raise PipelineError(f"{place}: no history was taken in: broker-ctl pipeline ingest does it")
     counted = tables.select_counted(batches)
-    names = {row.batch for row in counted}
-    tables.delete_batches(spark, place, lambda name: name not in names)
+    tables.delete_unlisted(spark, place, counted)
     groups = choose(counted)
     merged = []
     for some in groups:
-        merged.append(_Merge(spark, place, some, keep_from).run())
+        row = make(some)
+        commit = spark.createDataFrame([row], BATCHES.schema).coalesce(1)
+        tables.append(commit, place, BATCHES)
+        merged.append(Merged(len(some), row.rows, sum(each.rows for each in some) - row.rows))
         on_merge(merged[-1], len(groups))
     if merged:
         _gather_batches(spark, place)
     return merged
 
 
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    """One merge: what becomes what.
-
-    Attributes:
-        old: batches that are replaced.
-        keep_from: first day that is kept; None: all.
-    """
-
-    spark: SparkSession
-    root: str
-    old: Sequence[BatchRow]
-    keep_from: date | None
-
-    @property
-    def old_names(self) -> list[str]:
-        return sorted(row.batch for row in self.old)
-
-    @property
-    def name(self) -> str:
-        """Of the new batch."""
-        text = "\n".join([*self.old_names, str(self.keep_from)])
-        return "m" + hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]
-
-    def run(self) -> Merged:
-        """Write the new batch, which replaces the old ones when its row is there."""
-        for table in tables.HISTORY.values():
-            self._rewrite(table)
-        lines = self._rewrite(LINES)
-        counts = lines.agg(F.count("*"), F.coalesce(F.sum("rows"), F.lit(0)))
-        taken, rows = counts.collect()[0]
-        quarantined = self._rewrite(QUARANTINE)
-        counts = quarantined.agg(F.count_if(F.col("line") == 0), F.count_if(F.col("line") > 0))
-        unreadable, faulty = counts.collect()[0]
-        repeated = sum(each.repeated_lines for each in self.old)
-        row = BatchRow(
-            batch=self.name,
-            segments=sum(each.segments for each in self.old),
-            unreadable=unreadable,
-            lines=faulty + repeated + taken,
-            faulty_lines=faulty,
-            repeated_lines=repeated,
-            taken_lines=taken,
-            rows=rows,
-            replaces=tuple(self.old_names),
-        )
-        commit = self.spark.createDataFrame([row], BATCHES.schema).coalesce(1)
-        tables.append(commit, self.root, BATCHES)
-        return Merged(len(self.old), rows, sum(each.rows for each in self.old) - rows)
-
-    def _rewrite(self, table: tables.Table) -> DataFrame:
-        """Write the rows that are kept as those of the new batch, sorted; returns them."""
-        rows = tables.read_batches(self.spark, self.root, table, self.old_names)
-        if not path_exists(self.spark, tables.path_of(self.root, table)):
-            return rows
+def _rewrite(spark: SparkSession, root: str, some: Sequence[BatchRow]) -> BatchRow:
+    """Write the rows of several batches as those of a new one, sorted."""
+    name = _name_merge(some, "")
+    files = []
+    for table in tables.BATCHED:
+        old = tables.files_of(spark, root, table, some)
+        if not old:
+            continue
+        rows = tables.read_files(spark, root, table, old)
         if DAY in table.partitions:
             # The subject before the time: files can be skipped by it, and neighbours are alike.
-            order = [name for name in reversed(table.key) if name != CLUSTER]
+            order = [each for each in reversed(table.key) if each != CLUSTER]
             places = (DAY, CLUSTER)
-            rows = rows.where(self._is_kept())
             rows = rows.repartition(*places).sortWithinPartitions(*places, *order)
         else:
-            # The quarantine knows no days: what a batch has there goes with its last row.
-            rows = rows.where(F.col(BATCH).isin(self._left())).coalesce(1)
-        tables.append(rows.withColumn(BATCH, F.lit(self.name)), self.root, table)
-        return tables.read_batches(self.spark, self.root, table, [self.name])
+            rows = rows.coalesce(1)
+        tables.append(rows.withColumn(BATCH, F.lit(name)), root, table)
+        files += tables.stored_files(spark, root, table, {name})
+    return _row_of(spark, root, some, files, "")
 
-    def _is_kept(self) -> Column:
-        return F.lit(True) if self.keep_from is None else F.col(DAY) >= F.lit(self.keep_from)  # noqa: FBT003
 
-    def _left(self) -> list[str]:
-        """Old batches of which rows are kept."""
-        if self.keep_from is None:
-            return self.old_names
-        rows = tables.read_batches(self.spark, self.root, LINES, self.old_names)
-        found = rows.where(self._is_kept()).select(BATCH).distinct().collect()
-        return [row[BATCH] for row in found]
+def _row_of(
+    spark: SparkSession, root: str, some: Sequence[BatchRow], files: Sequence[str], why: str
+) -> BatchRow:
+    """The row of a batch that replaces some, of these files."""
+    row = BatchRow(_name_merge(some, why), *(0,) * 7, files=tuple(files))
+    lines = tables.read_batches(spark, root, LINES, [row])
+    taken, rows = lines.agg(F.count("*"), F.coalesce(F.sum("rows"), F.lit(0))).collect()[0]
+    quarantined = tables.read_batches(spark, root, QUARANTINE, [row])
+    counts = quarantined.agg(F.count_if(F.col("line") == 0), F.count_if(F.col("line") > 0))
+    unreadable, faulty = counts.collect()[0]
+    repeated = sum(each.repeated_lines for each in some)
+    return row._replace(
+        segments=sum(each.segments for each in some),
+        unreadable=unreadable,
+        lines=faulty + repeated + taken,
+        faulty_lines=faulty,
+        repeated_lines=repeated,
+        taken_lines=taken,
+        rows=rows,
+        replaces=tuple(sorted(each.batch for each in some)),
+    )
+
+
+def _name_merge(some: Sequence[BatchRow], why: str) -> str:
+    text = "\n".join([*sorted(row.batch for row in some), why])
+    return "m" + hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]
+
+
+def _files(spark: SparkSession, root: str, row: BatchRow) -> list[str]:
+    """All that a batch has."""
+    if row.files is not None:
+        return [*row.files]
+    each = (tables.files_of(spark, root, table, [row]) for table in tables.BATCHED)
+    return [*chain.from_iterable(each)]
 
 
 def _gather_batches(spark: SparkSession, root: str) -> None:

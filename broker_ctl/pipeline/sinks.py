@@ -9,6 +9,7 @@ again, perhaps in other batches, and then their lines are recognized by their id
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.caching import caching
-from broker_ctl.pipeline.reading.task import ANSWER, SegmentTask
+from broker_ctl.pipeline.reading.task import ANSWER, WHOLE, WRITTEN, SegmentTask
 from broker_ctl.pipeline.reading.unpacking import UNREADABLE, too_large
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, LINES, QUARANTINE, BatchRow, name_batch
@@ -34,6 +35,29 @@ class _Total(NamedTuple):
     def of(cls, lines: Sequence[Row]) -> Self:
         """Of some lines."""
         return cls(len(lines), sum(row["rows"] for row in lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What becomes a batch.
+
+    Attributes:
+        name: of the batch.
+        rows: of `task.GIVEN`.
+        wanted: URIs of the segments in them.
+        unread: those that are not read at all, each with its fault.
+    """
+
+    name: str
+    rows: DataFrame
+    wanted: frozenset[str]
+    unread: Mapping[str, str]
+
+    def without(self, gone: frozenset[str]) -> Self:
+        """The same, where some segments were deleted."""
+        rows = self.rows.where(~F.col("file").isin(sorted(gone)))
+        unread = {**self.unread, **dict.fromkeys(sorted(gone), UNREADABLE)}
+        return replace(self, rows=rows, wanted=self.wanted - gone, unread=unread)
 
 
 class _Vanished(Exception):
@@ -71,7 +95,7 @@ class Sink:
         self._on_batch = on_batch
         self._segment_bytes = segment_bytes
         self._known: set[str] = set()
-        self._committed: set[str] = set()
+        self._committed: dict[str, BatchRow] = {}
         self.read_batches()
 
     def read_batches(self) -> None:
@@ -79,11 +103,11 @@ class Sink:
         rows = tables.read_batch_rows(self._spark, self._root)
         # A batch that was merged into another one is known, too.
         self._known = {row.batch for row in rows}
-        self._committed = {row.batch for row in tables.select_counted(rows)}
+        self._committed = {row.batch: row for row in tables.select_counted(rows)}
 
     def sweep(self) -> None:
-        """Delete rows of batches that do not count."""
-        tables.delete_batches(self._spark, self._root, lambda name: name not in self._committed)
+        """Delete files that no batch lists that counts."""
+        tables.delete_unlisted(self._spark, self._root, self._committed.values())
 
     def take_in(self, listed: DataFrame, _: int) -> None:
         """Write one batch of the stream of `sources.segments`; for ``foreachBatch``."""
@@ -91,57 +115,65 @@ class Sink:
         name = name_batch((each["file"], each["length"]) for each in files)
         if not files or name in self._known:
             return
-        # A segment that is deleted meanwhile is left out in the next round.
-        gone: frozenset[str] = frozenset()
-        while True:
-            try:
-                self._write(listed, files, name, gone)
-            except _Vanished as error:
-                # A task that was run again may have written rows of it the first time.
-                tables.delete_batches(self._spark, self._root, lambda batch: batch == name)
-                gone |= error.files
-            else:
-                return
-
-    def _write(
-        self, listed: DataFrame, files: Sequence[Row], name: str, gone: frozenset[str]
-    ) -> None:
-        """Write and commit a batch, without those segments that are gone.
-
-        Raises:
-            _Vanished: more of them are gone; nothing is committed.
-        """
-        there = listed.where(~F.col("file").isin(sorted(gone)))
-        wanted = {each["file"] for each in files if each["length"] <= self._segment_bytes} - gone
-        # The rows are written here; what is kept of the lines is narrow.
-        with caching(self._load(there, name, {})) as every:
-            counted = _count_rows(every)
-            if sum(each["lines"] for each in counted if each["is_segment"]) < len(wanted):
-                raise _Vanished(wanted, every)
-            repeated = _find_repeated(every, self._earlier(counted))
-            if repeated:
-                self._write_without(repeated, there, name, wanted)
-            row = _row(name, len(files), counted, _Total.of(repeated))
-            if row.taken_lines:
-                good = every.where("kind IS NOT NULL").select(*_NARROW)
-                self._append(name, self._leave_out(good, repeated), LINES)
-            if row.faulty_lines or row.unreadable:
-                self._append(name, self._faulty(every, files), QUARANTINE)
-        # This commits the batch.
-        batch = self._spark.createDataFrame([row], BATCHES.schema)
-        tables.append(batch.coalesce(1), self._root, BATCHES)
-        self._committed.add(name)
-        self._known.add(name)
+        limit = self._segment_bytes
+        # A file that is larger as it is need not be read.
+        large = {each["file"]: too_large(limit) for each in files if each["length"] > limit}
+        rows = listed.where(F.col("length") <= limit).selectExpr(*WHOLE)
+        wanted = frozenset(each["file"] for each in files) - large.keys()
+        row = self.write(Given(name, rows, wanted, large))
+        self.commit([row])
         self._on_batch(row)
 
-    def _load(
-        self, listed: DataFrame, name: str, left_out: Mapping[str, frozenset[int]]
-    ) -> DataFrame:
+    def batches(self) -> list[BatchRow]:
+        """Those that count."""
+        return [*self._committed.values()]
+
+    def commit(self, rows: Sequence[BatchRow]) -> None:
+        """Let batches count, all at once."""
+        batches = self._spark.createDataFrame(rows, BATCHES.schema)
+        tables.append(batches.coalesce(1), self._root, BATCHES)
+        gone = {name for row in rows for name in row.replaces or ()}
+        kept = {name: row for name, row in self._committed.items() if name not in gone}
+        self._committed = kept | {row.batch: row for row in rows}
+        self._known |= {row.batch for row in rows}
+
+    def write(self, given: Given) -> BatchRow:
+        """Write a batch, which does not count yet, without segments that are deleted meanwhile."""
+        while True:
+            try:
+                return self._write(given)
+            except _Vanished as error:
+                self.sweep()
+                given = given.without(error.files)
+
+    def _write(self, given: Given) -> BatchRow:
+        """Write a batch.
+
+        Raises:
+            _Vanished: some of its segments are gone.
+        """
+        name = given.name
+        # The rows are written here; what is kept of the lines is narrow.
+        with caching(self._load(given, {})) as answers:
+            every = answers.where(F.col("line") != WRITTEN)
+            counted = _count_rows(every)
+            if sum(each["lines"] for each in counted if each["is_segment"]) < len(given.wanted):
+                raise _Vanished(given.wanted, every)
+            repeated = _find_repeated(every, self._earlier(counted))
+            written = self._write_without(repeated, given) if repeated else _files_in(answers)
+            segments = len(given.wanted) + len(given.unread)
+            row = _row(name, segments, counted, _Total.of(repeated))
+            if row.taken_lines:
+                good = every.where("kind IS NOT NULL").select(*_NARROW)
+                written += self.append(name, self._leave_out(good, repeated), LINES)
+            if row.faulty_lines or row.unreadable:
+                written += self.append(name, self._faulty(every, given), QUARANTINE)
+        return row._replace(files=tuple(written))
+
+    def _load(self, given: Given, left_out: Mapping[str, frozenset[int]]) -> DataFrame:
         """Write the rows of the segments; says what became of each line, see `ANSWER`."""
-        task = SegmentTask(self._root, name, self._segment_bytes, left_out)
-        # A file that is larger as it is need not be read.
-        small = listed.where(F.col("length") <= self._segment_bytes).select("file", "path")
-        return small.mapInArrow(task, ANSWER)
+        task = SegmentTask(self._root, given.name, self._segment_bytes, left_out)
+        return given.rows.mapInArrow(task, ANSWER)
 
     def _leave_out(self, lines: DataFrame, repeated: Sequence[Row]) -> DataFrame:
         """The other lines."""
@@ -152,45 +184,42 @@ class Sink:
         )
         return lines.join(F.broadcast(again), [*_PLACE], "left_anti")
 
-    def _write_without(
-        self,
-        repeated: Sequence[Row],
-        listed: DataFrame,
-        name: str,
-        wanted: AbstractSet[str],
-    ) -> None:
+    def _write_without(self, repeated: Sequence[Row], given: Given) -> list[str]:
         """Write the rows of a batch again, without those of repeated lines, which are rare."""
         left_out: dict[str, set[int]] = {}
         for file, line, _ in repeated:
             left_out.setdefault(file, set()).add(line)
-        tables.delete_batches(self._spark, self._root, lambda batch: batch == name)
+        # What was written first has lines of others, and is not of the batch.
+        self.sweep()
         frozen = {file: frozenset(lines) for file, lines in left_out.items()}
-        with caching(self._load(listed, name, frozen)) as every:
-            if every.where("line = 0").count() < len(wanted):
-                raise _Vanished(wanted, every)
+        with caching(self._load(given, frozen)) as every:
+            if every.where("line = 0").count() < len(given.wanted):
+                raise _Vanished(given.wanted, every)
+            return _files_in(every)
 
     def _earlier(self, counted: Iterable[Row]) -> DataFrame:
         """Ids of all ingested lines of the days of these lines."""
         days = {each[DAY] for each in counted if each["kind"] is not None}
-        known = tables.read_batches(self._spark, self._root, LINES, self._committed)
+        known = tables.read_batches(self._spark, self._root, LINES, self._committed.values())
         return known.where(F.col(DAY).isin(sorted(days))).select("id")
 
-    def _append(self, name: str, rows: DataFrame, table: tables.Table) -> None:
+    def append(self, name: str, rows: DataFrame, table: tables.Table) -> list[str]:
+        """Write rows of a batch; the files that they are in."""
         tables.append(rows.coalesce(1).withColumn(BATCH, F.lit(name)), self._root, table)
+        return tables.stored_files(self._spark, self._root, table, {name})
 
-    def _faulty(self, every: DataFrame, files: Sequence[Row]) -> DataFrame:
+    def _faulty(self, every: DataFrame, given: Given) -> DataFrame:
         """Rows of the quarantine: lines, and files without a readable line."""
         found = every.where("fault IS NOT NULL").select(*_PLACE, "fault", "text")
-        unread = self._spark.createDataFrame(
-            [(each["file"], 0, self._fault_of(each), None) for each in files],
-            "file string, line long, fault string, text string",
-        ).join(every.select("file").distinct(), "file", "left_anti")
-        return found.unionByName(unread)
+        unread = [(file, 0, fault, None) for file, fault in given.unread.items()]
+        return found.unionByName(
+            self._spark.createDataFrame(unread, "file string, line long, fault string, text string")
+        )
 
-    def _fault_of(self, segment: Row) -> str:
-        """Of a segment that was not read at all."""
-        limit = self._segment_bytes
-        return too_large(limit) if segment["length"] > limit else UNREADABLE
+
+def _files_in(answers: DataFrame) -> list[str]:
+    """The files that the rows are in. Asked once: of one task the answers of two may be kept."""
+    return [row["file"] for row in answers.where(F.col("line") == WRITTEN).select("file").collect()]
 
 
 def _count_rows(every: DataFrame) -> list[Row]:

@@ -10,8 +10,12 @@ from pyspark.errors import PySparkException
 
 from broker_ctl.errors import PipelineError
 
-# The exception of a Python worker, at the end of its traceback.
+# At the end of a traceback of a Python worker, one of ours, which is a sentence; and any other: the
+# first line that is not indented.
 _OURS: Final = re.compile(r"^broker_ctl\.errors\.\w+: (.*)$", re.MULTILINE)
+_RAISED: Final = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", re.MULTILINE
+)
 
 
 @contextmanager
@@ -31,7 +35,7 @@ def sentence_of(error: Exception) -> str:
     """Its first line, or the exception of a worker."""
     text = str(error)
     # Of a chain the last is what was made of the others.
-    if ours := _OURS.findall(text):
-        return str(ours[-1])
+    if raised := _OURS.findall(text) or _RAISED.findall(text):
+        return str(raised[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

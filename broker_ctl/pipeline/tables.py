@@ -6,11 +6,12 @@ with the same words. A table is a directory of Parquet files::
     ROOT/bundle_loads/dt=2026-11-22/cluster=east/batch=5c0f.../part-*.parquet
 
 A batch counts when its row stands in `BATCHES`, which is written last, and no other row replaces
-it: readers see whole batches only, whenever the writer dies.
+it. The row lists the files of the batch, and readers read these alone: they see whole batches,
+whenever a writer dies, and whatever another attempt at one of its tasks writes meanwhile or later.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -32,12 +33,14 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.filesystem import delete, glob_files, path_exists
+from broker_ctl.pipeline.filesystem import delete, glob_files, literal, path_exists
 
 DAY: Final = "dt"
 CLUSTER: Final = "cluster"
 BATCH: Final = "batch"
 _NAME_DIGITS: Final = 16
+# Names of more batches are not put into one pattern.
+_FEW_BATCHES: Final = 64
 
 TYPES: Final[Mapping[ColumnType, DataType]] = {
     ColumnType.TEXT: StringType(),
@@ -121,6 +124,10 @@ class BatchRow(NamedTuple):
     rows: Annotated[int, Doc("that these hold")]
     replaces: Annotated[
         tuple[str, ...] | None, Doc("batches that were merged into this one; they do not count")
+    ] = None
+    files: Annotated[
+        tuple[str, ...] | None,
+        Doc("of its tables, from their root on; null: all that stand in its directories"),
     ] = None
 
 
@@ -261,18 +268,78 @@ def select_counted(batches: Iterable[BatchRow]) -> list[BatchRow]:
     return [row for row in rows if row.batch not in replaced]
 
 
-def delete_batches(spark: SparkSession, root: str, is_gone: Callable[[str], bool]) -> None:
-    """Delete the rows of these batches; their rows in `BATCHES` stay."""
+def files_of(
+    spark: SparkSession, root: str, table: Table, batches: Iterable[BatchRow]
+) -> list[str]:
+    """The files of a table that these batches list, from the root on."""
+    found: list[str] = []
+    unlisted = set()
+    for row in batches:
+        if row.files is None:
+            unlisted.add(row.batch)
+        else:
+            found += (each for each in row.files if each.startswith(f"{table.name}/"))
+    if unlisted:
+        found += stored_files(spark, root, table, unlisted)
+    return found
+
+
+def stored_files(
+    spark: SparkSession, root: str, table: Table, batches: Collection[str]
+) -> list[str]:
+    """Whatever files of a table stand in the directories of these batches, from the root on."""
+    names = f"{{{','.join(batches)}}}" if len(batches) < _FEW_BATCHES else "*"
+    above = "".join(f"{name}=*/" for name in table.partitions if name != BATCH)
+    pattern = f"{above}{BATCH}={names}/*.parquet"
+    every = (_below(table, path) for path in glob_files(spark, path_of(root, table), pattern))
+    return [each for each in every if part_of(each, BATCH) in batches]
+
+
+def part_of(file: str, column: str) -> str:
+    """Of a file of a table, the value of a column that is a directory, as its name has it."""
+    return next(
+        each[len(column) + 1 :] for each in file.split("/") if each.startswith(f"{column}=")
+    )
+
+
+def _below(table: Table, path: str) -> str:
+    return "/".join(path.split("/")[-len(table.partitions) - 2 :])
+
+
+def delete_unlisted(spark: SparkSession, root: str, batches: Iterable[BatchRow]) -> None:
+    """Delete what stands in directories of batches, and is of none of these."""
+    rows = list(batches)
+    unlisted = {row.batch for row in rows if row.files is None}
     for table in BATCHED:
+        kept = {each for row in rows for each in row.files or ()}
+        folders = {each.rpartition("/")[0] for each in kept}
         pattern = "/".join(f"{name}=*" for name in table.partitions)
         for path in glob_files(spark, path_of(root, table), pattern):
-            if is_gone(path.rpartition(f"{BATCH}=")[2]):
+            folder = "/".join(path.split("/")[-len(table.partitions) - 1 :])
+            if part_of(folder, BATCH) in unlisted:
+                continue
+            if folder not in folders:
                 delete(spark, path)
+                continue
+            for file in glob_files(spark, path, "*"):
+                if _below(table, file) not in kept:
+                    delete(spark, file)
 
 
-def read_batches(spark: SparkSession, root: str, table: Table, batches: Iterable[str]) -> DataFrame:
-    """The rows of a table that came with these batches."""
-    return whole(spark, root, table).where(F.col(BATCH).isin(sorted(batches)))
+def read_batches(
+    spark: SparkSession, root: str, table: Table, batches: Iterable[BatchRow]
+) -> DataFrame:
+    """The rows of a table that these batches list."""
+    return read_files(spark, root, table, files_of(spark, root, table, batches))
+
+
+def read_files(spark: SparkSession, root: str, table: Table, files: Iterable[str]) -> DataFrame:
+    """The rows of some files of a table, which are named from the root on."""
+    paths = [literal(f"{root}/{each}") for each in files]
+    if not paths:
+        return spark.createDataFrame([], table.schema)
+    reader = spark.read.schema(table.schema).option("basePath", path_of(root, table))
+    return _with_defaults(reader.parquet(*paths), table)
 
 
 def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:
@@ -280,8 +347,12 @@ def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:
     path = path_of(root, table)
     if not path_exists(spark, path):
         return spark.createDataFrame([], table.schema)
+    return _with_defaults(spark.read.schema(table.schema).parquet(path), table)
+
+
+def _with_defaults(read: DataFrame, table: Table) -> DataFrame:
     # A result has directories by day, which are not among its columns.
-    frame = spark.read.schema(table.schema).parquet(path).select(*table.schema.names)
+    frame = read.select(*table.schema.names)
     for name, value in table.defaults.items():
         frame = frame.withColumn(name, F.coalesce(name, F.lit(value)))
     return frame

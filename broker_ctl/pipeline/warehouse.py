@@ -1,6 +1,5 @@
 """The tables of a history as jobs read them, whatever their format."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -9,12 +8,11 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import glob_files
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
-from broker_ctl.pipeline.reading.hourly import SUMS, HourTask, sum_hours
+from broker_ctl.pipeline.reading.hourly import PARTS, SUMS, HourTask, sum_hours, sum_parts
 from broker_ctl.pipeline.table_format import Format
-from broker_ctl.pipeline.tables import BATCH, BATCHES, CLUSTER, DAY, HISTORY, BatchRow, Table
+from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, BatchRow, Table, part_of
 
 
 class Warehouse(Protocol):
@@ -65,7 +63,6 @@ class ParquetWarehouse:
         self._spark = spark
         self._root = root
         self._batches = tables.select_counted(tables.read_batch_rows(spark, root))
-        self._names = frozenset(row.batch for row in self._batches)
 
     def batches(self) -> list[BatchRow]:
         """See `Warehouse`."""
@@ -73,24 +70,17 @@ class ParquetWarehouse:
 
     def read(self, table: Table) -> DataFrame:
         """See `Warehouse`."""
-        return tables.read_batches(self._spark, self._root, table, self._names)
+        return tables.read_batches(self._spark, self._root, table, self._batches)
 
     def bundle_hour_sums(self, days: Iterable[str]) -> DataFrame:
         """See `Warehouse`; Arrow adds them up from the files."""
         wanted = frozenset(days)
-        place = tables.path_of(self._root, HISTORY["bundle_loads"])
-        places: defaultdict[str, list[str]] = defaultdict(list)
-        for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*"):
-            # ROOT/bundle_loads/dt=D/cluster=C/batch=B
-            above, _, batch = path.rpartition(f"/{BATCH}=")
-            day = above.rsplit("/", 2)[1].removeprefix(f"{DAY}=")
-            if batch in self._names and day in wanted:
-                places[above].append(path)
-        if not places:
+        files = tables.files_of(self._spark, self._root, HISTORY["bundle_loads"], self._batches)
+        found = [f"{self._root}/{each}" for each in files if part_of(each, DAY) in wanted]
+        if not found:
             return self._spark.createDataFrame([], SUMS)
-        task = HourTask([*places.values()])
-        numbers = self._spark.range(0, len(places), numPartitions=len(places))
-        return numbers.mapInArrow(task, SUMS)
+        numbers = self._spark.range(0, len(found), numPartitions=len(found))
+        return sum_parts(numbers.mapInArrow(HourTask(found), PARTS))
 
 
 class OpenWarehouse:

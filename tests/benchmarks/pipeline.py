@@ -45,11 +45,21 @@ _SAMPLE_S: Final = 0.2
 _MIB: Final = 1024 * 1024
 _DUCKDB: Final = """
 COPY (
-    WITH hours AS (
-        SELECT cluster, bundle, at_ms // 3600000 AS hour, avg(bytes_in + bytes_out) AS bytes_s,
-               avg(msg_rate_in + msg_rate_out) AS msg_rate, avg(usage_ratio) AS usage_ratio
+    WITH loads AS (
+        SELECT *, at_ms // 3600000 AS hour
         FROM read_parquet('{tables}/bundle_loads/**/*.parquet', hive_partitioning = true)
-        WHERE bytes_in IS NOT NULL GROUP BY ALL
+        WHERE bytes_in IS NOT NULL
+    ), cycles AS (
+        SELECT cluster, hour, count(*) AS cycles
+        FROM (SELECT DISTINCT cluster, hour, epoch, cycle FROM loads) GROUP BY ALL
+    ), sums AS (
+        SELECT cluster, bundle, hour, sum(bytes_in + bytes_out) AS bytes_s,
+               sum(msg_rate_in + msg_rate_out) AS msg_rate, sum(usage_ratio) AS usage_ratio
+        FROM loads GROUP BY ALL
+    ), hours AS (
+        SELECT cluster, bundle, hour, bytes_s / cycles AS bytes_s, msg_rate / cycles AS msg_rate,
+               usage_ratio / cycles AS usage_ratio
+        FROM sums JOIN cycles USING (cluster, hour)
     ), newest AS (SELECT cluster, max(hour // 24) AS day FROM hours GROUP BY ALL)
     SELECT cluster, bundle, hour % 24 AS hour, count(*) AS days, median(msg_rate) AS msg_rate,
            median(bytes_s) AS bytes_s, median(usage_ratio) AS usage_ratio

@@ -1,5 +1,6 @@
 """Segments become tables: each line once and whole, and what is wrong is kept apart."""
 
+import os
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -17,9 +18,13 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check, check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
+from broker_ctl.pipeline.reading.judging import AHEAD
+from broker_ctl.pipeline.reading.task import SegmentTask
+from broker_ctl.pipeline.readmission import Readmitted, readmit
 from broker_ctl.pipeline.sinks import Sink
-from broker_ctl.pipeline.tables import BatchRow
+from broker_ctl.pipeline.tables import BatchRow, name_batch
 from broker_ctl.pipeline.warehouse import open_warehouse
+from tests.support.pipeline.parquet_tables import arrow, parquet
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
 
 ALL_AT_ONCE = IngestRules(batch_bytes=1 << 30)
@@ -121,6 +126,106 @@ def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path)
     assert taken_in(spark, history, root) == []
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_attempt_that_lives_on_adds_nothing_to_its_batch(
+    spark: SparkSession, tmp_path: Path, when: str
+) -> None:
+    history, root = tmp_path / "history", tmp_path / "tables"
+    history.mkdir()
+    path = write_segment(history / "one.ndjson", [LOADS, EVENT])
+    uri = f"file://{path}"
+    task = SegmentTask(str(root), name_batch([(uri, path.stat().st_size)]), 1 << 20)
+    given = {"file": [uri], "path": [f"file:{path}"], "lines": arrow.nulls(1)}
+    # Its executor was thought lost: nobody waits for its files, and it writes them nevertheless,
+    # before its batch counts or after that.
+    lost = task(iter([arrow.RecordBatch.from_pydict(given)]))
+    next(lost)
+    if when == "before":
+        assert [*lost]
+    (batch,) = taken_in(spark, history, root)
+    assert [*lost] == [] or when == "after"
+    assert (batch.rows, len(batch.files or ())) == (3, 4)
+    assert check_all(spark, str(root))["bundle_loads"] == 2
+    # The next ingest removes what is of no batch.
+    write_segment(history / "two.ndjson", [CHANGED])
+    taken_in(spark, history, root)
+    assert check_all(spark, str(root))["bundle_loads"] == 2
+    assert len([*(root / "bundle_loads").rglob("*.parquet")]) == 1
+
+
+LONG = "x" * 300
+STRANGE_CLUSTERS = {
+    LONG: "cluster is too long for the name of a directory of 255 bytes",
+    "/" * 100: "cluster is too long for the name of a directory of 255 bytes",
+    "ü" * 130: "cluster is too long for the name of a directory of 255 bytes",
+    "a\0b": "cluster has a NUL, which no directory has in its name",
+}
+
+
+def test_no_line_keeps_the_others_out(spark: SparkSession, tmp_path: Path) -> None:
+    history, root = tmp_path / "history", tmp_path / "tables"
+    history.mkdir()
+    strange = [{**EVENT, "id": f"s{n}", "cluster": c} for n, c in enumerate(STRANGE_CLUSTERS)]
+    # The longest name that there may be, and the latest time.
+    fits = {**EVENT, "id": "ok", "cluster": "x" * 247}
+    written_ms = DAY_ONE_MS + 3 * DAY_MS
+    late = {**EVENT, "id": "late", "at_ms": written_ms + DAY_MS}
+    ahead = {**EVENT, "id": "ahead", "at_ms": written_ms + DAY_MS + 1}
+    path = write_segment(history / "one.ndjson", [*strange, fits, late, ahead])
+    os.utime(path, ns=(written_ms * 1_000_000,) * 2)
+    (batch,) = taken_in(spark, history, root)
+    assert (batch.taken_lines, batch.faulty_lines) == (2, 5)
+    faults = [row["fault"] for row in read(spark, root, "quarantine")]
+    assert faults == [*STRANGE_CLUSTERS.values(), AHEAD]
+    assert {row["id"] for row in read(spark, root, "session_events")} == {"ok", "late"}
+
+
+def test_what_was_in_quarantine_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    history, root = tmp_path / "history", tmp_path / "tables"
+    history.mkdir()
+    newer = {**EVENT, "id": "new", "format": 2}
+    lines: list[Any] = [
+        EVENT,
+        newer,
+        {**CHANGED, "id": "odd", "cause": None},
+        {**EVENT, "format": 2},
+    ]
+    write_segment(history / "one.ndjson", lines)
+    write_segment(history / "large.ndjson", [LOADS, "x" * 2000])
+    rules = IngestRules(batch_bytes=1, segment_bytes=1500)
+    first, second = taken_in(spark, history, root, rules)
+    assert (first.faulty_lines + second.faulty_lines, first.unreadable + second.unreadable) == (
+        3,
+        1,
+    )
+    # Nothing has changed: it stays, and is there once.
+    assert readmit(spark, str(root), 1500) == Readmitted(4, 0, 0, 0, 4)
+    check_all(spark, str(root))
+
+    # What an older release could not read, and this one can; and a higher limit.
+    for path in root.glob("quarantine/*/*.parquet"):
+        table = parquet.read_table(path, partitioning=None)
+        texts = [
+            text and text.replace('"format": 2', '"format": 1')
+            for text in table["text"].to_pylist()
+        ]
+        place = table.schema.get_field_index("text")
+        parquet.write_table(table.set_column(place, "text", arrow.array(texts)), path)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    # One of the two newer lines is a copy; of the large segment a line is of no use.
+    assert readmit(spark, str(root), 1 << 20) == Readmitted(4, 2, 1, 3, 2)
+    assert {row["id"] for row in read(spark, root, "session_events")} == {"bb-2", "new"}
+    assert len(read(spark, root, "bundle_loads")) == 2
+    left = {(Path(row["file"]).name, row["line"]) for row in read(spark, root, "quarantine")}
+    assert left == {("one.ndjson", 3), ("large.ndjson", 2)}
+    counts = check_all(spark, str(root))
+    rows = open_warehouse(spark, str(root)).batches()
+    assert sum(row.segments for row in rows) == 2
+    assert sum(row.rows for row in rows) == counts["bundle_loads"] + counts["session_events"] == 4
+    assert taken_in(spark, history, root, rules) == []
+    assert readmit(spark, str(root), 1 << 20) == Readmitted(2, 0, 0, 0, 2)
+
+
 class Killed(Exception):
     """Stands for the end of the process: no later step is done."""
 
@@ -179,7 +284,7 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
 
 
 def test_a_table_that_breaks_its_schema_fails_the_check(spark: SparkSession) -> None:
-    rows = [("a", 1, 0, 1, 0, 0, 1, 1, None)] * 2
+    rows = [("a", 1, 0, 1, 0, 0, 1, 1, None, None)] * 2
     twice = spark.createDataFrame(rows, tables.BATCHES.schema)
     with pytest.raises(PipelineError, match="2 rows have batch=a"):
         check(twice, tables.BATCHES)

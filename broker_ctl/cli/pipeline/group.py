@@ -15,6 +15,7 @@ _VERBS: Final = {
     "import": "broker_ctl.cli.pipeline.imports:command",
     "ingest": "broker_ctl.cli.pipeline.ingest:command",
     "profile": "broker_ctl.cli.pipeline.profile:command",
+    "readmit": "broker_ctl.cli.pipeline.readmit:command",
     "recommend": "broker_ctl.cli.pipeline.recommend:command",
     "report": "broker_ctl.cli.pipeline.report:command",
     "size": "broker_ctl.cli.pipeline.size:command",

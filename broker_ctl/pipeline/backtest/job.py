@@ -154,7 +154,8 @@ def _run_task(task: Task) -> tuple[object, ...]:
         found = replay_task(task)
     except PipelineError as error:
         return str(error), None, *[None] * len(ReplayRow._fields)
-    return None, encode(found.days).decode(), *found.row
+    # The encoder takes lists, and refuses NamedTuples.
+    return None, encode([[*day] for day in found.days]).decode(), *found.row
 
 
 def _write(

@@ -15,6 +15,7 @@ from broker_ctl.pipeline.caching import caching
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.open_tables.merge import merge
 from broker_ctl.pipeline.reading.row_task import ROWS, RowTask, rows_of, unpack_rows
+from broker_ctl.pipeline.reading.task import WHOLE
 from broker_ctl.pipeline.reading.unpacking import UNREADABLE, too_large
 from broker_ctl.pipeline.sources import list_segments
 from broker_ctl.pipeline.tables import (
@@ -67,7 +68,7 @@ class OpenSink:
     def _take_in(self, listed: DataFrame, files: Sequence[Row]) -> None:
         small = [each["file"] for each in files if each["length"] <= self._segment_bytes]
         task = RowTask(self._segment_bytes)
-        read = listed.where(F.col("file").isin(small)).select("file", "path")
+        read = listed.where(F.col("file").isin(small)).selectExpr(*WHOLE)
         with caching(read.mapInArrow(task, ROWS)) as every:
             lines = every.where("line > 0 AND kind IS NOT NULL").select(*_LINE)
             batch = self._count(every, lines, files)

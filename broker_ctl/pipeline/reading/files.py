@@ -1,7 +1,8 @@
 """Files of the tables as a worker writes them, by pyarrow: ten times as fast as Spark's writer.
 
-Names depend on the batch and the number of the task only: another attempt at the same task replaces
-the files of the first. A file gets its name when all files of the task are complete.
+Each attempt at a task has names of its own: two may live at once, on an executor that was thought
+lost or as Spark's speculation. The files of a batch are those that are named by the attempts whose
+answers Spark took, see `task`. A file gets its name when all files of the attempt are complete.
 """
 
 from collections import defaultdict
@@ -9,6 +10,7 @@ from datetime import date, timedelta
 from functools import cache
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
+from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -17,14 +19,13 @@ from pyarrow import fs
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import ColumnType, Kind
 from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.directories import escape
 from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
 from broker_ctl.pipeline.reading.judging import Judged
 from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY
 
 # Rows that are turned into columns at once.
 _ROWS_AT_ONCE: Final = 32 * 1024
-# What a directory of Hive's escapes in a value.
-_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 32)}
 # Hadoop's name of a file system that Arrow calls by another.
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 _ID: Final = "id"
@@ -55,11 +56,6 @@ def open_filesystem(location: str) -> tuple[Any, str]:
     return found, path
 
 
-def escape(value: str) -> str:
-    """A value as the name of a directory."""
-    return "".join(f"%{ord(sign):02X}" if sign in _ESCAPED else sign for sign in value)
-
-
 class TableFiles:
     """The files of one task; a context that completes them, or removes them after an error.
 
@@ -67,12 +63,16 @@ class TableFiles:
         root: of the tables.
         batch: that the rows belong to.
         number: of the task in the batch.
+
+    Attributes:
+        paths: of the files, from the root on; they are complete when the context has ended.
     """
 
     def __init__(self, root: str, batch: str, number: int) -> None:
         self._filesystem, self._root = open_filesystem(root)
         self._batch = batch
-        self._number = number
+        self._name = f"part-{number:05}-{uuid4().hex}.parquet"
+        self.paths: list[str] = []
         self._waiting: defaultdict[_Place, list[Judged]] = defaultdict(list)
         self._rows: defaultdict[_Place, int] = defaultdict(int)
         self._writers: dict[_Place, Any] = {}
@@ -101,9 +101,11 @@ class TableFiles:
                 writer.close()
         for place in self._writers:
             if kind is None:
-                self._filesystem.move(self._path(place, ".tmp"), self._path(place))
+                path = f"{_folder(place, self._batch)}/{self._name}"
+                self._filesystem.move(self._unfinished(place), f"{self._root}/{path}")
+                self.paths.append(path)
             else:
-                self._filesystem.delete_file(self._path(place, ".tmp"))
+                self._filesystem.delete_file(self._unfinished(place))
 
     def _write(self, place: _Place) -> None:
         lines = self._waiting.pop(place)
@@ -114,7 +116,7 @@ class TableFiles:
         writer.write_batch(to_arrow(KINDS[place.kind], writer.schema, lines))
 
     def _open(self, place: _Place) -> Any:
-        path = self._path(place, ".tmp")
+        path = self._unfinished(place)
         self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         kind = KINDS[place.kind]
         return pq.ParquetWriter(
@@ -127,14 +129,14 @@ class TableFiles:
             column_encoding={_ID: "DELTA_BYTE_ARRAY"},
         )
 
-    def _path(self, place: _Place, unfinished: str = "") -> str:
-        folder = (
-            f"{self._root}/{place.kind}/{DAY}={place.day}/{CLUSTER}={escape(place.cluster)}"
-            f"/{BATCH}={self._batch}"
-        )
+    def _unfinished(self, place: _Place) -> str:
         # Readers of a table leave out what begins with a dot.
-        dot = "." if unfinished else ""
-        return f"{folder}/{dot}part-{self._number:05}.parquet{unfinished}"
+        return f"{self._root}/{_folder(place, self._batch)}/.{self._name}.tmp"
+
+
+def _folder(place: _Place, batch: str) -> str:
+    cluster = escape(place.cluster)
+    return f"{place.kind}/{DAY}={place.day}/{CLUSTER}={cluster}/{BATCH}={batch}"
 
 
 def day_of(at_ms: int) -> str:

@@ -1,7 +1,11 @@
-"""Sums of bundle loads by the hour, as a worker reads them from the files of the table.
+"""Sums of bundle loads by the hour, as workers read them from the files of the table.
 
-A history has a row per bundle and minute. Arrow adds them up to rows per bundle and hour several
-times as fast as Spark, and in one pass: nothing is sorted by bundles between workers.
+A history has a row per bundle and minute. Arrow adds those of a file up several times as fast as
+Spark, which adds up what little there is of each file.
+
+Bundles are split, merged and moved within an hour. So that the loads of an hour may be added up,
+each is divided by the cycles of the cluster in that hour, and not by those in which the bundle was
+there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyarrow import fs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
@@ -32,123 +35,145 @@ _ADDED: Final = {
     "msg_rate": ("msg_rate_in", "msg_rate_out"),
     "bytes_s": ("bytes_in", "bytes_out"),
 }
-_COLUMNS: Final = ["bundle", "at_ms", "usage_ratio", "topics", *chain(*_ADDED.values())]
+_COLUMNS: Final = [
+    *("bundle", "at_ms", "epoch", "cycle", "usage_ratio", "topics"),
+    *chain(*_ADDED.values()),
+]
 _KEY: Final = ["bundle", "hour_ms"]
+# Of a row that says of an hour which cycles it had.
+_CYCLE: Final = ["hour_ms", "epoch", "cycle"]
 # Columns whose values need not be repeated by row.
 _FEW: Final = ["bundle"]
 _SUMMED: Final = ("msg_rate", "bytes_s", "usage_ratio")
 # What is made of rows, and of what was made of some of them.
 _ONCE: Final[list[tuple[Any, str]]] = [
-    *((name, how) for how in ("sum", "count") for name in _SUMMED),
+    *((name, "sum") for name in _SUMMED),
     ("topics", "max"),
     ([], "count_all"),
 ]
 _AGAIN: Final[list[tuple[Any, str]]] = [
-    *((f"{name}_{how}", "sum") for how in ("sum", "count") for name in _SUMMED),
+    *((f"{name}_sum", "sum") for name in _SUMMED),
     ("topics_max", "max"),
     ("count_all", "sum"),
 ]
-# Of a bundle in an hour: sum and number of each measure, rows in all.
-SUMS: Final = StructType(
+# Of a bundle in an hour, from a part of the rows: sum of each measure, rows in all. Where the
+# bundle is null, a cycle of the cluster in which something was reported.
+PARTS: Final = StructType(
     [
         StructField(CLUSTER, StringType()),
         StructField("bundle", StringType()),
         StructField("hour_ms", LongType()),
+        StructField("epoch", LongType()),
+        StructField("cycle", LongType()),
         *(StructField(f"{name}_sum", DoubleType()) for name in _SUMMED),
-        *(StructField(f"{name}_count", LongType()) for name in _SUMMED),
         StructField("topics_max", LongType()),
         StructField("count_all", LongType()),
     ]
 )
-_ARROW: Final = to_arrow_schema(SUMS)
+# The same of all rows, and the number of cycles that the cluster had in the hour.
+SUMS: Final = StructType(
+    [
+        *(each for each in PARTS.fields if each.name not in ("epoch", "cycle")),
+        StructField("hour_cycles", LongType()),
+    ]
+)
+_ARROW: Final = to_arrow_schema(PARTS)
+_EMPTY: Final = _ARROW.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
 class HourTask:
-    """A function for `DataFrame.mapInArrow`, of rows with the number of a place.
-
-    Each place is added up by one task, so that nothing of an hour is anywhere else.
+    """A function for `DataFrame.mapInArrow`, of rows with the number of a file.
 
     Attributes:
-        places: a cluster on a day each: the directories of its files.
+        files: of the table.
     """
 
-    places: Sequence[Sequence[str]]
+    files: Sequence[str]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield `SUMS`, one row of each bundle and hour."""
+        """Yield `PARTS`, one row of each bundle and hour of a file, and of each cycle."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from _add_up(self.places[number]).to_batches()
+                yield from _add_up(self.files[number]).to_batches()
 
 
-def _add_up(folders: Sequence[str]) -> Any:
-    waiting = _Waiting()
-    for folder in folders:
-        try:
-            for filesystem, path in _files(folder):
-                with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=_FEW) as file:
-                    for each in file.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):
-                        waiting.add(_sums(each))
-        except OSError as error:
-            raise PipelineError(f"{folder}: {error}") from error
-    sums = waiting.total()
-    cluster = pa.array([_cluster_of(folders[0])] * len(sums), pa.string())
-    return sums.add_column(0, CLUSTER, cluster).select(_ARROW.names).cast(_ARROW)
+def _add_up(path: str) -> Any:
+    sums = _Waiting(_EMPTY.select([*_KEY, *(name for name, _ in _AGAIN)]), _KEY, _AGAIN)
+    cycles = _Waiting(_EMPTY.select(_CYCLE), _CYCLE, [])
+    filesystem, place = open_filesystem(path)
+    try:
+        with pq.ParquetFile(place, filesystem=filesystem, read_dictionary=_FEW) as file:
+            for each in file.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):
+                rows = _reported(each)
+                sums.add(_sums(rows))
+                cycles.add(rows.group_by(_CYCLE).aggregate([]))
+    except OSError as error:
+        raise PipelineError(f"{path}: {error}") from error
+    found = pa.concat_tables([_EMPTY, sums.total(), cycles.total()], promote_options="permissive")
+    cluster = pa.array([_cluster_of(path)] * len(found), pa.string())
+    place = found.schema.get_field_index(CLUSTER)
+    return found.set_column(place, CLUSTER, cluster).select(_ARROW.names).cast(_ARROW)
 
 
 class _Waiting:
-    """Sums of the same hours, which are added up before they become too many."""
+    """Rows with the same key, which are added up before they become too many."""
 
-    def __init__(self) -> None:
-        self._tables: list[Any] = [_ARROW.empty_table().drop([CLUSTER])]
+    def __init__(self, empty: Any, key: Sequence[str], added: Sequence[tuple[Any, str]]) -> None:
+        self._tables: list[Any] = [empty]
         self._rows = 0
+        self._key = [*key]
+        self._added = [*added]
 
-    def add(self, sums: Any) -> None:
-        """Add the sums of a few rows."""
-        self._tables.append(sums)
-        self._rows += len(sums)
+    def add(self, rows: Any) -> None:
+        """Add what was made of a few rows."""
+        self._tables.append(rows)
+        self._rows += len(rows)
         if self._rows > _MOST_WAITING:
             self._tables, self._rows = [self.total()], 0
 
     def total(self) -> Any:
-        """One row of each bundle and hour."""
+        """One row of each key."""
         every = pa.concat_tables(self._tables, promote_options="permissive")
-        added = every.group_by(_KEY).aggregate(_AGAIN)
-        return added.rename_columns([*_KEY, *(name for name, _ in _AGAIN)])
+        added = every.group_by(self._key).aggregate(self._added)
+        return added.rename_columns([*self._key, *(name for name, _ in self._added)])
 
 
-def _files(folder: str) -> Iterator[tuple[Any, str]]:
-    """The files of a directory, with their file system."""
-    filesystem, path = open_filesystem(folder)
-    for info in filesystem.get_file_info(fs.FileSelector(path)):
-        if info.is_file and not info.base_name.startswith((".", "_")):
-            yield filesystem, info.path
-
-
-def _sums(rows: Any) -> Any:
-    """By bundle and hour, without rows whose owner has not reported them."""
+def _reported(rows: Any) -> Any:
+    """The rows that their owner has reported, each with its hour and what is added up."""
     at_ms = rows.column("at_ms")
     # Division of positive integers rounds down.
     hour_ms = pc.multiply(pc.divide(at_ms, HOUR_MS), HOUR_MS)
     added = {name: pc.add(*(rows.column(each) for each in pair)) for name, pair in _ADDED.items()}
-    table = pa.table(
-        {
-            "bundle": rows.column("bundle"),
-            "hour_ms": hour_ms,
-            **added,
-            **{name: rows.column(name) for name in ("usage_ratio", "topics")},
-        }
-    ).filter(pc.is_valid(rows.column("bytes_in")))
-    summed = table.group_by(_KEY).aggregate(_ONCE)
+    kept = ("bundle", "epoch", "cycle", "usage_ratio", "topics")
+    table = pa.table({"hour_ms": hour_ms, **added, **{name: rows.column(name) for name in kept}})
+    return table.filter(pc.is_valid(rows.column("bytes_in")))
+
+
+def _sums(rows: Any) -> Any:
+    """By bundle and hour."""
+    summed = rows.group_by(_KEY).aggregate(_ONCE)
     # Dictionaries of two files are not the same.
     place = summed.schema.get_field_index("bundle")
     return summed.set_column(place, "bundle", summed.column(place).cast(pa.string()))
 
 
-def _cluster_of(folder: str) -> str:
-    # ROOT/bundle_loads/dt=D/cluster=C/batch=B
-    return unquote(folder.split("/")[-2].removeprefix(f"{CLUSTER}="))
+def _cluster_of(path: str) -> str:
+    # ROOT/bundle_loads/dt=D/cluster=C/batch=B/FILE
+    return unquote(path.split("/")[-3].removeprefix(f"{CLUSTER}="))
+
+
+def sum_parts(parts: DataFrame) -> DataFrame:
+    """`SUMS` of `PARTS`."""
+    whole = parts.groupBy(CLUSTER, "bundle", "hour_ms", "epoch", "cycle").agg(
+        *(F.sum(f"{name}_sum").alias(f"{name}_sum") for name in _SUMMED),
+        F.max("topics_max").alias("topics_max"),
+        F.sum("count_all").alias("count_all"),
+    )
+    # Rows of bundles have no cycle.
+    cycles = F.count("cycle").over(Window.partitionBy(CLUSTER, "hour_ms"))
+    counted = whole.withColumn("hour_cycles", cycles).where("bundle IS NOT NULL")
+    return counted.select(*SUMS.names)
 
 
 def sum_hours(rows: DataFrame) -> DataFrame:
@@ -156,10 +181,11 @@ def sum_hours(rows: DataFrame) -> DataFrame:
     reported = rows.where("bytes_in IS NOT NULL")
     for name, (one, other) in _ADDED.items():
         reported = reported.withColumn(name, F.col(one) + F.col(other))
-    hour_ms = (F.col("at_ms") - F.col("at_ms") % HOUR_MS).alias("hour_ms")
-    return reported.groupBy(CLUSTER, "bundle", hour_ms).agg(
+    hourly = reported.withColumn("hour_ms", F.col("at_ms") - F.col("at_ms") % HOUR_MS)
+    sums = hourly.groupBy(CLUSTER, "bundle", "hour_ms").agg(
         *(F.sum(name).alias(f"{name}_sum") for name in _SUMMED),
-        *(F.count(name).alias(f"{name}_count") for name in _SUMMED),
         F.max("topics").alias("topics_max"),
         F.count("*").alias("count_all"),
     )
+    cycles = hourly.select(CLUSTER, *_CYCLE).distinct()
+    return sum_parts(sums.unionByName(cycles, allowMissingColumns=True))

@@ -14,12 +14,15 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, Kind, is_of
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.pipeline.directories import directory_fault
 from broker_ctl.pipeline.reading.unpacking import MAX_LINE_BYTES
 
 # From 2000 to 2100: other times come from a wrong clock, and would create partitions for their
-# days.
+# days. What is later than its own segment comes from a clock that is ahead, see `is_ahead`.
 _FIRST_MS: Final = 946_684_800_000
 _END_MS: Final = 4_102_444_800_000
+_DAY_MS: Final = 86_400_000
+AHEAD: Final = "at_ms is more than a day after its segment was written: a clock was ahead"
 _HIGHEST: Final = 2**63 - 1
 # Types of the items of a packed list, exactly: True is not an integer.
 _PLAIN: Final[Mapping[ColumnType, frozenset[type]]] = {
@@ -74,6 +77,15 @@ def judge(data: bytes | None, kinds: Mapping[str, Kind[Any]] = KINDS) -> Judged:
     return Judged(fields, fault, 0 if fault else len(values[0] or ()))
 
 
+def is_ahead(judged: Judged, written_ms: int) -> bool:
+    """Whether a line without a fault says a day that was not over when it was written.
+
+    One such line would be the newest day of its cluster, for as long as its clock was ahead. A day
+    more than the time of the file is allowed, whose clock may be another.
+    """
+    return bool(judged.fields["at_ms"] > written_ms + _DAY_MS)
+
+
 def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> str | None:
     stamp: list[Any] = [fields.get(name) for name in _STAMP_NAMES]
     if [*map(type, stamp)] != _STAMP_TYPES:
@@ -84,7 +96,7 @@ def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> s
         known is not None
         and 1 <= format_ <= known.format
         and line_id
-        and cluster
+        and directory_fault("cluster", cluster) is None
         and _FIRST_MS <= at_ms < _END_MS
         and abs(epoch) <= _HIGHEST
         and abs(cycle) <= _HIGHEST
@@ -101,12 +113,13 @@ def _wrong_stamp(fields: Mapping[str, Any]) -> str | None:
 
 
 def _wrong_value(fields: Mapping[str, Any], known: Kind[Any] | None) -> str | None:
-    faults = (
+    cluster = directory_fault("cluster", fields["cluster"])
+    faults: tuple[tuple[str | None, bool], ...] = (
         ("no kind of history", known is None),
         ("format below 1", fields["format"] < 1),
         ("a newer release wrote it", known is not None and fields["format"] > known.format),
         ("id is empty", not fields["id"]),
-        ("cluster is empty", not fields["cluster"]),
+        (cluster, cluster is not None),
         ("at_ms is not between 2000 and 2100", not _FIRST_MS <= fields["at_ms"] < _END_MS),
     )
     return next((fault for fault, is_so in faults if is_so), None)

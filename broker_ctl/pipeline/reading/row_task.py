@@ -18,7 +18,7 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
 from broker_ctl.pipeline.reading.files import day_of
 from broker_ctl.pipeline.reading.judging import Judged
-from broker_ctl.pipeline.reading.task import ANSWER, batch_of, contents_of, judge_segment
+from broker_ctl.pipeline.reading.task import ANSWER, batch_of, judge_segment, segments_of
 from broker_ctl.pipeline.reading.unpacking import Line
 from broker_ctl.pipeline.tables import CLUSTER, DAY, STAMPED, schema_of
 
@@ -33,7 +33,7 @@ _Place = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RowTask:
-    """A function for `DataFrame.mapInArrow`, of rows with file and path.
+    """A function for `DataFrame.mapInArrow`, of rows of `task.GIVEN`.
 
     Attributes:
         limit_bytes: size of a segment after decompression; a larger one is not read.
@@ -45,8 +45,8 @@ class RowTask:
         """Yield `ROWS`."""
         waiting = _Waiting()
         for batch in batches:
-            for file, content in contents_of(batch):
-                found = judge_segment(file, content, self.limit_bytes, waiting.add)
+            for segment in segments_of(batch):
+                found = judge_segment(segment, self.limit_bytes, waiting.add)
                 yield batch_of([(*row, None) for row in found], _ARROW)
                 for rows in waiting.taken():
                     yield batch_of([rows], _ARROW)

@@ -17,8 +17,9 @@ from broker_ctl.pipeline.backtest.results import (
     ReplayRow,
 )
 from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.recommend.held_out import FOR
 from broker_ctl.pipeline.recommend.permutation_test import p_value
-from broker_ctl.pipeline.recommend.rule import FOR, Evidence
+from broker_ctl.pipeline.recommend.rule import Evidence
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 
 

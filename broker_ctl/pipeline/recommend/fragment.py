@@ -30,7 +30,7 @@ def _lines(found: Recommendation) -> Iterator[str]:
     if any(trace.startswith(RECORDED) for trace in found.traces):
         yield from _comment(
             "Recorded traffic was only once, and seeds are not days: pairs differ in who had what"
-            " at the start. So each candidate was chosen on days 1 to n and judged on day n + 1."
+            " at the start. So one candidate was chosen on the first days, and judged on the later."
         )
     for best in found.supported[:1]:
         yield "#"
@@ -66,7 +66,7 @@ def _evidence(verdict: Verdict) -> Iterator[str]:
         for each in there:
             yield from _comment(f"  {each.sentence}")
     for (trace, _, measure), days in verdict.held_out.items():
-        yield from _comment(f"On other days of {trace}: {describe_days(measure, days)}")
+        yield from _comment(f"On later days of {trace}: {describe_days(measure, days)}")
 
 
 def _short(verdict: Verdict) -> str:

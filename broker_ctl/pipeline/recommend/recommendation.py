@@ -42,8 +42,8 @@ class Recommendation:
             if trace not in findings.traces:
                 raise PipelineError(f"no trace {trace!r}: one of {', '.join(findings.traces)}")
         wanted = tuple(dict.fromkeys(traces)) or findings.traces
-        held_out = judge_days(findings.days, findings.baseline, limit_of(len(findings.tried)))
-        judged = judge_candidates(findings.tried, wanted, held_out)
+        days = [row for row in findings.days if row.trace in wanted]
+        judged = judge_candidates(findings.tried, wanted, judge_days(days, findings.baseline))
         verdicts = [_settable(each, findings.baseline) for each in judged]
         return cls(
             baseline=findings.baseline,

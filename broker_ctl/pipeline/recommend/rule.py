@@ -5,17 +5,18 @@ A candidate is *supported* when all hold on every trace that was given:
 1. p99 or the load that is moved is better than under the baseline. Better is what has its whole
    95 % interval below 0, and comes by chance (see `p_value`) at most so often as `limit_of` says.
 2. None of the three measures is worse. Worse is what has its whole 95 % interval above 0.
-3. On recorded traffic, both hold on days that the candidate was not chosen on, see `held_out`.
+3. On recorded traffic, it was the best of all on the first days, and both hold on the days after
+   these, see `held_out`.
 
 Who tries many candidates finds one that looks good by luck. So the limit for (1) is divided by
 the number of candidates and of measures that can speak for one (Bonferroni): where none is any
-better than the baseline, something is supported by mistake in at most 5 of 100 back-tests. That
-each trace has to agree needs no correction. What speaks against a candidate, (2), is not divided:
-harm counts as soon as it shows.
+better than the baseline on a scenario, something is supported by mistake in at most 5 of 100
+back-tests. That each trace has to agree needs no correction. What speaks against a candidate, (2),
+is not divided: harm counts as soon as it shows.
 
-The interval of (3) is divided likewise. What was tried in other back-tests does not count. The
-seeds of recorded traffic only draw who has what at the start: seeds are not days, and (3) is of
-days.
+The seeds of recorded traffic only draw who has what at the start: seeds are not days. There, (3)
+keeps the 5 of 100, for days that are alike as for days that are not. What was tried in other
+back-tests does not count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,17 @@ from typing import Final, NamedTuple
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import MEASURES
 from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.held_out import HeldOut, Key
+from broker_ctl.pipeline.recommend.held_out import (
+    FOR,
+    NEEDED_DAYS,
+    NO_DAYS,
+    HeldOut,
+    Key,
+    LaterDays,
+    first_days,
+)
 from broker_ctl.pipeline.recommend.permutation_test import min_pairs
 
-# What can speak for a candidate; all three can speak against it.
-FOR: Final = ("p99", "load_moved_pct_per_h")
 _FALSE_ALARMS: Final = 0.05
 # How `backtest.results` marks what was recorded.
 RECORDED: Final = "cluster:"
@@ -73,7 +80,7 @@ class Verdict:
     Attributes:
         evidence: by trace, and by measure in the order of `judging.MEASURES`.
         refusal: why it is not supported; empty: it is.
-        held_out: what days of recorded traffic say that it was not chosen on.
+        held_out: what the later days of recorded traffic say, if it was chosen on the first.
     """
 
     candidate: Named
@@ -90,7 +97,7 @@ def limit_of(candidates: int) -> float:
 def judge_candidates(
     tried: Mapping[Named, Sequence[Evidence]],
     traces: Sequence[str],
-    held_out: Mapping[Key, HeldOut] | None = None,
+    later: LaterDays = NO_DAYS,
 ) -> tuple[Verdict, ...]:
     """All that were tried: the supported first, the best of them at the top.
 
@@ -100,13 +107,11 @@ def judge_candidates(
     Args:
         tried: all candidates of one back-test but the baseline, each with all its evidence.
         traces: on which they must be better.
-        held_out: what days say that a candidate was not chosen on.
+        later: what the later days of recorded traffic say.
     """
     limit = limit_of(len(tried))
     verdicts = [
-        _on_other_days(
-            _verdict(candidate, tried[candidate], traces, limit), traces, held_out or {}, limit
-        )
+        _on_later_days(_verdict(candidate, tried[candidate], traces, limit), traces, later)
         for candidate in tried
     ]
     return tuple(sorted(verdicts, key=lambda verdict: _rank(verdict, limit)))
@@ -125,42 +130,45 @@ def _verdict(
     return Verdict(candidate, evidence, _refusal(evidence, traces, limit))
 
 
-def _on_other_days(
-    verdict: Verdict, traces: Sequence[str], held_out: Mapping[Key, HeldOut], limit: float
-) -> Verdict:
-    """The same, refused where the days of recorded traffic do not agree."""
+def _on_later_days(verdict: Verdict, traces: Sequence[str], later: LaterDays) -> Verdict:
+    """The same, refused where the later days of recorded traffic do not agree."""
     if verdict.refusal:
         return verdict
-    days = {key: each for key, each in held_out.items() if key[1] == verdict.candidate}
+    held_out = later.held_out if verdict.candidate == later.chosen else {}
     for trace in traces:
         if not trace.startswith(RECORDED):
             continue
-        of_trace = {key[2]: each for key, each in days.items() if key[0] == trace}
-        if refusal := _days_refusal(trace, of_trace, limit):
-            return replace(verdict, refusal=refusal, held_out=days)
-    return replace(verdict, held_out=days)
+        if refusal := _days_refusal(trace, verdict.candidate, later):
+            return replace(verdict, refusal=refusal, held_out=held_out)
+    return replace(verdict, held_out=held_out)
 
 
-def _days_refusal(trace: str, found: Mapping[str, HeldOut], limit: float) -> str:
+def _days_refusal(trace: str, candidate: Named, later: LaterDays) -> str:
+    found = {key[2]: each for key, each in later.held_out.items() if key[0] == trace}
     if not found:
         return f"seeds are not days: {trace} is one day, and nothing shows the next; {_MORE_DAYS}"
+    count = found[FOR[0]].of_days
+    if candidate != later.chosen:
+        return (
+            f"not the best on days 1 to {first_days(count)} of {trace}: {later.chosen} was, and"
+            " only one is judged on the days after"
+        )
     for measure, each in found.items():
         if each.low > 0:
-            return f"worse on other days of {trace}: {describe_days(measure, each)}"
-    needed = min_pairs(limit)
+            return f"worse on later days of {trace}: {describe_days(measure, each)}"
     speaking = {measure: found[measure] for measure in FOR}
-    if any(each.high < 0 and each.days >= needed for each in speaking.values()):
+    if any(each.high < 0 for each in speaking.values()):
         return ""
     said = "; ".join(describe_days(measure, each) for measure, each in speaking.items())
-    if max(each.of_days for each in speaking.values()) < needed:
-        return f"too few days of {trace}, {needed + 1} are needed: {said}; {_MORE_DAYS}"
-    return f"not shown on other days of {trace}: {said}; at most {limit:.2g} may be luck"
+    if count < NEEDED_DAYS:
+        return f"too few days of {trace}, {NEEDED_DAYS} are needed: {said}; {_MORE_DAYS}"
+    return f"not shown on later days of {trace}, it may be luck: {said}"
 
 
 def describe_days(measure: str, each: HeldOut) -> str:
     """For people."""
     return (
-        f"{measure} {each.mean:+.3g} [{each.low:+.3g}, {each.high:+.3g}] on {each.days} of"
+        f"{measure} {each.mean:+.3g} [{each.low:+.3g}, {each.high:+.3g}] on the last {each.days} of"
         f" {each.of_days} days"
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from broker_ctl.codec import encode
+from broker_ctl.core.cluster.decisions import Split
 from broker_ctl.core.history.catalog import (
     BROKER_LOADS,
     DECISIONS,
@@ -37,7 +38,9 @@ from broker_ctl.simulation.replay.replay import Cycle
 
 _MINUTE_MS: Final = 60_000
 _DONE: Final = "done"
+_FAILED: Final = "failed"
 _SKIPPED: Final = "skipped"
+_UNCUT: Final = "its owner found no place to cut it at"
 # A moved bundle is taken for another reason than it is given up, where its broker is gone.
 _CAUSES: Final = {
     Cause.LOAD: (OwnershipCause.TRANSFER, OwnershipCause.TRANSFER),
@@ -77,6 +80,8 @@ class HistoryWriter:
         self._written: Reported = NOTHING_REPORTED
         self._is_policy_written = False
         self._moves = self._splits = self._merges = 0
+        # Splits whose outcome is not known yet.
+        self._ordered: list[tuple[Split, Moment]] = []
 
     def begin(self, owners: Iterable[tuple[Bundle, str]]) -> None:
         """Sessions begin, one broker leads, and bundles come to their first owners."""
@@ -116,9 +121,15 @@ class HistoryWriter:
             self._lead_rows(batch.kind, self._dated(batch.kind, batch.rows), at_ms)
         memory, is_whole = memory_in_bounds(cycle.memory, len(view.bundles))
         self._lead_rows(POLICY_MEMORY, [PolicyMemoryRow(encode(memory).decode(), is_whole)], at_ms)
-        done = [decision_row(each, _DONE, "", self._move_s) for each in cycle.plan.decisions]
+        # The owner of a bundle may find nothing to cut; nothing else fails in a replay.
+        late_ms = at_ms + round(self._move_s * 1000)
+        splits = [each for each in cycle.plan.decisions if isinstance(each, Split)]
+        moment = Moment(self._leader, late_ms, self._epoch, self._cycle)
+        self._ordered += ((each, moment) for each in splits)
+        others = (each for each in cycle.plan.decisions if not isinstance(each, Split))
+        done = [decision_row(each, _DONE, "", self._move_s) for each in others]
         skipped = [decision_row(each, _SKIPPED, "", 0.0) for each in cycle.plan.skipped]
-        self._lead_rows(DECISIONS, done, at_ms + round(self._move_s * 1000))
+        self._lead_rows(DECISIONS, done, late_ms)
         self._lead_rows(DECISIONS, skipped, at_ms)
 
     def write_minute(self, record: Record, owner_of: Callable[[Bundle], str | None]) -> None:
@@ -129,6 +140,7 @@ class HistoryWriter:
             owner_of: owner of a bundle now; None: unowned, or there is no such bundle.
         """
         moves = record.moves[self._moves :]
+        owners_of_cut = self._write_splits(record.splits[self._splits :])
         # What was cut and moved in one minute was cut first.
         sources = {moved.bundle: moved.source for moved in reversed(moves)}
         for reshaped, cause in (
@@ -136,11 +148,26 @@ class HistoryWriter:
             *((each, OwnershipCause.MERGE) for each in record.merges[self._merges :]),
         ):
             owners = (sources.get(each) or owner_of(each) for each in reshaped.after)
-            self._reshape(reshaped, cause, next(filter(None, owners), None))
+            owner = next(filter(None, owners), owners_of_cut.get(reshaped.before[0]))
+            self._reshape(reshaped, cause, owner)
         for moved in moves:
             self._move(moved)
         self._splits, self._merges = len(record.splits), len(record.merges)
         self._moves = len(record.moves)
+
+    def _write_splits(self, done: Iterable[Reshaped]) -> dict[Bundle, str]:
+        """Write what became of the splits that were ordered; owners of those that were done."""
+        cut = {each.before[0] for each in done}
+        owners = {}
+        for split, moment in self._ordered:
+            if split.bundle in cut:
+                owners[split.bundle] = split.owner
+                row = decision_row(split, _DONE, "", self._move_s)
+            else:
+                row = decision_row(split, _FAILED, _UNCUT, self._move_s)
+            self._files.write(DECISIONS, [row], moment)
+        self._ordered = []
+        return owners
 
     def _lead(self, minute: int) -> None:
         self._leader = self._present[0]

@@ -11,6 +11,7 @@ from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
 from broker_ctl.core.history.lines import Stamp
 from broker_ctl.core.model.batches import batched
+from broker_ctl.pipeline.directories import escape
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _LEVEL: Final = 3
@@ -102,7 +103,7 @@ class _Cluster:
         if not self._open:
             return
         self.files += 1
-        stem = f"{self._name}-{self._began_ms:013d}-{self._nonce('')}-{self.files:06d}"
+        stem = f"{escape(self._name)}-{self._began_ms:013d}-{self._nonce('')}-{self.files:06d}"
         beside = self._directory / f".{stem}.tmp"
         # Without the time, which would be another one at each attempt.
         beside.write_bytes(gzip.compress(self._open, _LEVEL, mtime=0))

@@ -1,5 +1,9 @@
 """The load of each bundle by the hour, and what a usual day and a usual week of it are.
 
+The load of an hour is what was carried in it: a bundle that was there for a third of the cycles of
+an hour counts a third, and what took its place the rest. So the loads of bundles add up to that of
+their cluster, whatever was split, merged or moved.
+
 A profile is the median over days of an hour's mean: one strange day does not move it (docs:
 load-history-sources). Hours and days are UTC.
 """
@@ -24,9 +28,11 @@ class BundleHourRow(NamedTuple):
     bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
     hour_ms: Annotated[int, Doc("its first moment", "ms since 1970")]
     cycles: Annotated[int, Doc("of the leader, in which its owner had reported it")]
-    msg_rate: Annotated[float, Doc("mean, in and out", "msg/s")]
-    bytes_s: Annotated[float, Doc("mean, in and out", "bytes/s")]
-    usage_ratio: Annotated[float, Doc("mean, 1.0 is all of a mean broker")]
+    msg_rate: Annotated[float, Doc("mean over the cycles of the cluster, in and out", "msg/s")]
+    bytes_s: Annotated[float, Doc("mean over the cycles of the cluster, in and out", "bytes/s")]
+    usage_ratio: Annotated[
+        float, Doc("mean over the cycles of the cluster, 1.0 is all of a mean broker")
+    ]
     topics: Annotated[int, Doc("most that it had")]
 
 
@@ -82,7 +88,7 @@ WEEKDAY_PROFILES: Final = plain(
 
 def bundle_hours(sums: DataFrame) -> DataFrame:
     """Of `reading.hourly.SUMS`, `BUNDLE_HOURS`; unreported load is not counted."""
-    means = (F.try_divide(f"{name}_sum", f"{name}_count").alias(name) for name in MEASURES)
+    means = (F.try_divide(f"{name}_sum", "hour_cycles").alias(name) for name in MEASURES)
     cycles, topics = F.col("count_all").alias("cycles"), F.col("topics_max").alias("topics")
     return sums.select("cluster", "bundle", "hour_ms", cycles, *means, topics)
 

@@ -107,6 +107,17 @@ def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
     assert not context.getLocalProperty("spark.jobGroup.id")
 
 
+def test_days_of_a_trace_come_back_from_the_workers_as_they_were(spark: SparkSession) -> None:
+    # The second day is the first with its bundles the other way round, and a half day more.
+    loads = [[75.0, 25.0]] * 1440 + [[25.0, 75.0]] * 1440 + [[50.0, 50.0]] * 720
+    days = small(loads, ["a", "b"], minutes=len(loads))
+    tasks = tasks_of([recorded_trace("cluster:days", AtHand(days))], [STILL], [0, 1])
+    found = replay_all(spark, tasks, lambda _: None)
+    assert found.faults == []
+    assert found.days == [day for task in tasks for day in replay_task(task).days]
+    assert [(day.seed, day.day) for day in found.days] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
 def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> None:
     with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
         replay_task(Task(Trace("cluster:east", broken), STILL, 7))
@@ -120,6 +131,14 @@ def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> N
         "broker_ctl.errors.PipelineError: last\n\tat org.apache.spark\n"
     )
     assert sentence_of(RuntimeError(chain)) == "last"
+    foreign = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "a.py", line 1, in b\n    c()\n    ^^^\nValueError: embedded null byte\n\tat org\n'
+    )
+    assert sentence_of(RuntimeError(foreign)) == "ValueError: embedded null byte"
+    assert (
+        sentence_of(RuntimeError("\nSomething of Java.\n\tat org.apache")) == "Something of Java."
+    )
 
 
 def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:

@@ -10,8 +10,10 @@ from broker_ctl.core.history.catalog import SESSION_EVENTS
 from broker_ctl.core.history.leadership import SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.reading.files import TableFiles, escape, open_filesystem
+from broker_ctl.pipeline.directories import escape
+from broker_ctl.pipeline.reading.files import TableFiles, open_filesystem
 from broker_ctl.pipeline.reading.judging import Judged, judge
+from tests.support.pipeline.parquet_tables import parquet
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line
 
 # All that a directory may not have in its name, and what is not ASCII.
@@ -38,14 +40,29 @@ def test_nothing_has_its_name_before_all_of_it_is_written(tmp_path: Path) -> Non
     files = TableFiles(str(tmp_path), "one", 0)
     files.add(event("east", "a-1"))
     files._write(next(iter(files._waiting)))
-    assert [path.name for path in tmp_path.rglob("*part*")] == [".part-00000.parquet.tmp"]
+    (unfinished,) = tmp_path.rglob("*part*")
+    assert unfinished.name.startswith(".part-00000-")
+    assert unfinished.name.endswith(".parquet.tmp")
     files.__exit__(KeyError, None, None)
     assert list(tmp_path.rglob("*part*")) == []
-    # The next attempt at the same task replaces what the first has left.
-    for line_id in ("a-1", "a-2"):
-        with TableFiles(str(tmp_path), "one", 0) as files:
-            files.add(event("east", line_id))
-    assert [path.name for path in tmp_path.rglob("*part*")] == ["part-00000.parquet"]
+    assert files.paths == []
+
+
+def test_two_attempts_at_a_task_do_not_touch_each_other(tmp_path: Path) -> None:
+    slow, quick = (TableFiles(str(tmp_path), "one", 0) for _ in range(2))
+    with slow:
+        slow.add(event("east", "a-1"))
+        slow._write(next(iter(slow._waiting)))
+        with quick:
+            quick.add(event("east", "a-1"))
+        (first,) = quick.paths
+        before = (tmp_path / first).read_bytes()
+        slow.add(event("east", "a-2"))
+    (second,) = slow.paths
+    assert (tmp_path / first).read_bytes() == before
+    counts = [parquet.read_table(tmp_path / path).num_rows for path in (first, second)]
+    assert counts == [1, 2]
+    assert len([*tmp_path.rglob("*part*")]) == 2
 
 
 def test_a_location_is_a_path_or_what_pyarrow_knows() -> None:

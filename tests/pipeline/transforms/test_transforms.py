@@ -67,9 +67,9 @@ def test_skew_is_the_fullest_broker_over_the_mean_one(frame: Frame) -> None:
     assert (quiet["max_over_mean"], quiet["at_ms"]) == (1.0, DAY_ONE_MS + 1)
 
 
-def test_an_hour_is_the_mean_of_what_was_reported_in_it(spark: SparkSession) -> None:
+def test_an_hour_is_the_mean_over_its_cycles_of_what_was_reported(spark: SparkSession) -> None:
     hours = (DAY_ONE_MS, DAY_ONE_MS + HOUR_MS)
-    sums = [("east", "b", hour, 30.0, 30.0, 1.0, 2, 0, 2, 3, 2) for hour in hours]
+    sums = [("east", "b", hour, 60.0, None, 2.0, 3, 2, 4) for hour in hours]
     first, second = rows(BUNDLE_HOURS, bundle_hours(spark.createDataFrame(sums, SUMS)))
     assert (first["hour_ms"], second["hour_ms"]) == hours
     assert (first["cycles"], first["msg_rate"], first["usage_ratio"]) == (2, 15.0, 0.5)
