@@ -42,7 +42,9 @@ class Partitions:
         authority = ReplicaAuthority()
         base.watcher.listen_grants(authority.on_grant)
         self.plane: Final = base.environment.replica_plane(settings, dataplane, authority.current)
-        address = broker.advertised_host, broker.broker_service_port
+        port = broker.broker_service_port or broker.broker_service_port_tls
+        assert port is not None, "settings of a numbered broker without a port are refused"
+        address = broker.advertised_host, port
         live = LiveBroker(number, 0, *address, own.broker_id, own.service_url, rack=broker.rack)
         self.replicas: Final = Replicas(
             ReplicaDependencies(

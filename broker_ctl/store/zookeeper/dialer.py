@@ -21,7 +21,7 @@ _MAX_LIMIT_S: Final = 2.0
 class Dialer:
     """Walks through shuffled servers; pauses grow, with full jitter, after each whole round.
 
-    A name is looked up in each round anew, and each of its addresses is an attempt for itself.
+    A name is looked up once in each round, and each of its addresses is an attempt for itself.
     Docs: pulsar-session-watcher.
     """
 
