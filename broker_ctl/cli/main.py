@@ -1,7 +1,10 @@
 """The command line: its commands, and how errors are reported."""
 
+import errno
 import functools
 import importlib
+import io
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -66,6 +69,17 @@ RENAMED: Final = {
 }
 
 
+_OUTPUT_FAILS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EDQUOT})
+
+
+class _Closed(io.TextIOBase):
+    """In the place of a standard output that is not there."""
+
+    def write(self, _: str, /) -> int:
+        """Fail as the kernel would."""
+        raise OSError(errno.EBADF, "it is closed")
+
+
 class Verbs(VerbGroup):
     """The verbs, each imported when it is needed."""
 
@@ -91,6 +105,20 @@ class Verbs(VerbGroup):
         command = group.get_command(ctx, verb)
         assert command is not None
         return _alias(command, earlier, name)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; standard output that is closed or full is one message."""
+        if sys.stdout is None:
+            sys.stdout = _Closed()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # An error of a file names it: those are reported where the file is known.
+            if error.errno not in _OUTPUT_FAILS or error.filename is not None:
+                raise
+            sys.stdout = _Closed()  # nothing is left to be written when the process ends
+            click.echo(f"Error: cannot write to standard output: {error.strerror}", err=True)
+            sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb; a `BrokerCtlError` becomes one message and exit code 1.

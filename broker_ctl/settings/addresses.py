@@ -4,19 +4,21 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 DEFAULT_ZOOKEEPER_PORT: Final = 2181
 # Letters, digits, dots and dashes; an IPv6 address is in brackets if a port may follow.
 HOST: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
 _HOST = re.compile(HOST)
+# A name whose last part is a number would be taken for an IPv4 address.
+_NUMERIC = re.compile(r"(?:.*\.)?[0-9]+")
+_BROADCAST: Final = "255.255.255.255"
 _HOST_PORT = re.compile(
     r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[^:]*))?", re.DOTALL
 )
 _FOREIGN_STORES: Final = ("etcd:", "rocksdb:", "memory:", "oxia:")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _KUBERNETES_NAME: Final = re.compile(rf"(?:{_LABEL}/)?{_LABEL}")
-_LISTENER_SCHEMES: Final = ("pulsar", "pulsar+ssl", "http", "https")
 
 
 def is_loopback(host: str) -> bool:
@@ -25,6 +27,43 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def check_host(host: str) -> None:
+    """Refuse what is neither a host name nor an IP address.
+
+    Raises:
+        ValueError: says why.
+    """
+    if host.startswith("[") and host.endswith("]"):
+        raise ValueError("an IPv6 address is written without brackets here")
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{host!r} is not a host")
+    if ":" in host or _NUMERIC.fullmatch(host):
+        try:
+            ip_address(host)
+        except ValueError:
+            raise ValueError(f"{host!r} is not an IP address") from None
+
+
+def check_published_host(host: str) -> None:
+    """Refuse also an address at which nobody can reach a broker.
+
+    Raises:
+        ValueError: says why.
+    """
+    check_host(host)
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    if mapped.is_unspecified:
+        raise ValueError(f"{host} stands for all addresses of a machine: nobody can connect to it")
+    if mapped.is_multicast or str(mapped) == _BROADCAST:
+        raise ValueError(f"{host} is the address of no single machine")
+    if address.version == 6 and address.is_link_local:
+        raise ValueError(f"{host} is known on its own link only")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,8 +86,9 @@ class Address:
         host = match["name"] if match["v6"] is None else match["v6"]
         if not host:
             raise ValueError(f"no host in {text!r}")
-        if not _HOST.fullmatch(host) or (match["v6"] is not None and not _is_v6(host)):
+        if match["v6"] is not None and not _is_v6(host):
             raise ValueError(f"{host!r} is not a host")
+        check_host(host)
         if match["port"] is None and default_port is not None:
             return cls(host, default_port)
         return cls(host, _port(match["port"] or "", text))
@@ -152,12 +192,16 @@ def _chroot(path: str) -> str:
         return ""
     if any(part in {"", ".", ".."} or "," in part for part in path[1:].split("/")):
         raise ValueError(f"chroot {path!r} is not an absolute path")
+    if re.search(r"[\s#]", path):
+        raise ValueError(f"chroot {path!r} has a blank or #: a comment has a line of its own")
     return path
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
     """An advertised listener: ``name:scheme://host:port``."""
+
+    SCHEMES: ClassVar[tuple[str, ...]] = ("pulsar", "pulsar+ssl", "http", "https")
 
     name: str
     scheme: str
@@ -174,9 +218,11 @@ class Listener:
         scheme, separator, address = url.partition("://")
         if not re.fullmatch(r"[\w.-]+", name, re.ASCII) or not separator:
             raise ValueError(f"{text!r} is not name:scheme://host:port")
-        if scheme not in _LISTENER_SCHEMES:
-            raise ValueError(f"scheme {scheme!r} is not one of {', '.join(_LISTENER_SCHEMES)}")
-        return cls(name, scheme, Address.parse(address))
+        if scheme not in cls.SCHEMES:
+            raise ValueError(f"scheme {scheme!r} is not one of {', '.join(cls.SCHEMES)}")
+        found = Address.parse(address)
+        check_published_host(found.host)
+        return cls(name, scheme, found)
 
     @property
     def url(self) -> str:
@@ -185,6 +231,13 @@ class Listener:
 
     def __str__(self) -> str:
         return f"{self.name}:{self.url}"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupListener(Listener):
+    """A listener of the daemon's own binary protocol: ``name:pulsar://host:port``."""
+
+    SCHEMES: ClassVar[tuple[str, ...]] = ("pulsar", "pulsar+ssl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from broker_ctl.settings.conditions import (
     all_of,
     either,
 )
+from broker_ctl.settings.publishing import addresses_can_be_published, others_reach_this_machine
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
@@ -132,6 +133,8 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "everybody who reaches ZooKeeper could control this cluster: set an identity, or allow "
             "it",
         )
+    for keys, message in others_reach_this_machine(settings):
+        yield Contradiction(keys, message)
     yield from _roles_exist(settings)
     yield from _cleartext(settings, CLEARTEXT_WAYS)
 
@@ -147,6 +150,14 @@ def _cleartext(settings: Settings, ways: Sequence[CleartextWay]) -> Iterator[Con
     for way in ways:
         if way.condition.holds(settings):
             yield Contradiction((*way.keys, "allowCleartextCredentials"), way.message)
+
+
+def _clients_can_authenticate(settings: Settings) -> Iterator[Contradiction]:
+    if AUTHENTICATED.holds(settings) and not settings.security.authentication_providers:
+        yield Contradiction(
+            ("authenticationProviders", "authenticationEnabled"),
+            "names nothing: nobody could authenticate",
+        )
 
 
 def _roles_exist(settings: Settings) -> Iterator[Contradiction]:
@@ -303,13 +314,9 @@ def _kept_session_has_a_place(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction(("stopMode", "sessionDirectory"), "the session needs a directory")
 
 
-def _internal_listener_exists(settings: Settings) -> Iterator[Contradiction]:
-    broker = settings.broker
-    names = {listener.name for listener in broker.advertised_listeners}
-    if broker.internal_listener_name and broker.internal_listener_name not in names:
-        yield Contradiction(
-            ("internalListenerName", "advertisedListeners"), "no listener has that name"
-        )
+def _addresses_can_be_published(settings: Settings) -> Iterator[Contradiction]:
+    for keys, message in addresses_can_be_published(settings):
+        yield Contradiction(keys, message)
 
 
 def _default_algorithm_is_supported(settings: Settings) -> Iterator[Contradiction]:
@@ -352,6 +359,7 @@ _RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _lease_fits,
     _ports_differ,
     _a_web_port_is_there,
+    _clients_can_authenticate,
     _secrets_are_there,
     _the_cluster_can_be_called,
     _certificates_have_keys,
@@ -360,7 +368,7 @@ _RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _tls_ports_have_a_certificate,
     _zookeeper_tls_is_used,
     _kept_session_has_a_place,
-    _internal_listener_exists,
+    _addresses_can_be_published,
     _default_algorithm_is_supported,
     _bounds_are_in_order,
 )

@@ -33,14 +33,19 @@ class Declaration:
         """Unit of the value and of its text; empty if there is none."""
         return unit_of(self.name)
 
+    @property
+    def off(self) -> object:
+        """The value of a setting that names nothing."""
+        return () if isinstance(self.default, tuple) else None
+
     def parse(self, text: str) -> object:
-        """Parse a text; an empty one means the default or, for some settings, None.
+        """Parse a text; an empty one means the default or, for some settings, none.
 
         Raises:
             ValueError: says what is wrong, and what is allowed.
         """
         if not text:
-            return None if self.setting.is_off_when_empty else self.default
+            return self.off if self.setting.is_off_when_empty else self.default
         try:
             if not text.isprintable():
                 raise ValueError("unprintable characters")

@@ -19,7 +19,7 @@ _HEADER: Final = (
     "Settings of broker-ctl, each with its default. A key that Pulsar has means what it means "
     "there. Order of precedence: default, this file, environment (BROKER_CTL_<key>), --set "
     "key=value, and at run time the overrides of dynamic ones. An empty value asks for the "
-    "default; that of webServicePort, for no such port."
+    "default, unless the key's comment says that it is for none."
 )
 _OVERRIDES_HEADER: Final = (
     f"{_HEADER} A key that is commented out has the default of the release that runs."
@@ -66,6 +66,7 @@ def _terms(declaration: Declaration) -> str:
         f"in {declaration.unit}" if declaration.unit else "",
         declaration.kind.allowed,
         f"default {write(declaration.default) or 'unset'}",
+        "empty for none" if declaration.setting.is_off_when_empty else "",
         "dynamic" if declaration.setting.is_dynamic else "",
     ]
     return "; ".join(term for term in terms if term)

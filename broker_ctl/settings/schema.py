@@ -8,6 +8,7 @@ The annotation declares how the text is parsed; the suffix of the field's name i
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -51,12 +52,15 @@ class Setting:
         at_least, at_most: range of a number, inclusive; an integer is limited to Java's int.
         above, below: the same, exclusive.
         matches: regular expression for the whole text, or for each item of a list.
+        check: raises ValueError, with the reason, for a text that matches and is wrong; for each
+            item of a list.
         allowed: the texts that match, in words.
         catalog: strategies that the text may name.
         is_dynamic: whether ``/admin/configuration`` may change it at run time.
         used_with: conditions that must all hold; otherwise the setting has no effect.
         instead: keys that strategy balance reads in its place.
-        is_off_when_empty: whether an empty text means None, as in Pulsar, not the default.
+        is_off_when_empty: whether an empty text means None or an empty list, as in Pulsar, not the
+            default.
     """
 
     key: str
@@ -66,6 +70,7 @@ class Setting:
     above: float | None = None
     below: float | None = None
     matches: str = ""
+    check: Callable[[str], None] | None = None
     allowed: str = ""
     catalog: Catalog[Any] | None = None
     is_dynamic: bool = False

@@ -6,9 +6,9 @@ A package registers one under the group ``broker_ctl.shedding``, in its ``pyproj
     NightShedder = "acme.balancing:NightShedder"
 
 The entry point is called without arguments. Its result must have the functions of
-`core.shedding.policy.SheddingPolicy` or, in the group ``broker_ctl.placement``, those of
-`core.placement.policy.PlacementPolicy`. A package is not imported before a setting names its
-strategy. Names of built-in strategies cannot be replaced.
+`core.strategies.shedding.policy.SheddingPolicy` or, in the group ``broker_ctl.placement``, those of
+`core.strategies.placement.policy.PlacementPolicy`. A package is not imported before a setting names
+its strategy. Names of built-in strategies cannot be replaced.
 """
 
 from collections.abc import Sequence

@@ -159,6 +159,8 @@ def _text(kind: type[str | Path], setting: Setting) -> Kind:
     def parse(text: str) -> object:
         if setting.matches and not re.fullmatch(setting.matches, text, re.ASCII):
             raise ValueError
+        if setting.check is not None:
+            setting.check(text)
         return kind(text)
 
     return Kind(setting.allowed or ("a path" if kind is Path else "any printable text"), parse)

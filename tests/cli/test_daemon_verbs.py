@@ -398,6 +398,26 @@ async def test_watching_goes_on_until_it_is_interrupted(cluster: Cluster) -> Non
     assert (watching.returncode, err) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://127.0.0.1:1,127.0.0.1:2", "one daemon is asked, not a list"),
+        ("http://127.0.0.1:99999", "is not 1 to 65535"),
+        ("http://::1:1", "is not host:port"),
+        ("http://", "no host"),
+        ("http://127.0.0.1:1?x=1", "must not have a user, a query"),
+        ("http://admin:s3cret@127.0.0.1:1", "must not have a user, a query"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_asked(
+    url: str, complaint: str
+) -> None:
+    result = CliRunner().invoke(main, ["status", "--url", url])
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+    assert "s3cret" not in result.stderr
+
+
 def test_an_address_without_a_scheme_says_what_is_missing() -> None:
     result = CliRunner().invoke(main, ["status", "--url", "127.0.0.1:8080"])
     assert result.exit_code == 2

@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.secret_files import read_secret_file
+from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.errors import StartError
 from tests.support.http.certificate_authority import issue
 
 Write = Callable[[int], Path]
@@ -152,3 +154,26 @@ def test_a_service_reads_a_file_of_another_user_by_its_group(
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
     read_secret_file(file, "--token-file")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"\xef\xbb\xbfuser:secret\n", "byte order mark"),
+        (b"# ZooKeeper\nuser:secret\n", "several lines"),
+        (b"user:secret\r\nother:secret\r\n", "several lines"),
+        (b"user:secret \r\n\n", ""),
+    ],
+)
+def test_a_secret_is_one_line_without_a_mark(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    """ZooKeeper would refuse any other, and a unit does not restart after that."""
+    secret = tmp_path / "digest"
+    secret.touch(mode=0o600)
+    secret.write_bytes(content)
+    if complaint:
+        with pytest.raises(StartError, match=complaint):
+            read_secret(secret, "zookeeperSaslDigestFile")
+    else:
+        assert read_secret(secret, "zookeeperSaslDigestFile") == b"user:secret"

@@ -1,14 +1,18 @@
 """Combinations of settings that are refused, and settings that a daemon needs to start."""
 
+import socket
+
 import pytest
 
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import TLS_PROVIDER
+from broker_ctl.settings.contradictions import start_refusals
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load, read
 from broker_ctl.settings.startable import require_startable
 
 T = "metadataStoreSessionTimeoutMillis"
+OPEN = "allowOpenMetadataStore=true"
 LISTENER = "advertisedListeners=a:pulsar://h:1"
 RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
 SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
@@ -234,6 +238,48 @@ def start(*overrides: str) -> None:
             f"--set: internalListenerName=b: no listener has that name; see {LISTENER} (--set)",
         ),
         (
+            ["advertisedListeners=a:pulsar://h:1,a:http://h:2,a:pulsar://g:1"],
+            (
+                "--set: advertisedListeners=a:pulsar://h:1,a:http://h:2,a:pulsar://g:1: "
+                "a:pulsar://h:1 and a:pulsar://g:1 are of one listener and scheme"
+            ),
+        ),
+        (
+            ["lookupAdvertisedListeners=a:pulsar://h:1,b:pulsar://h:1"],
+            (
+                "--set: lookupAdvertisedListeners=a:pulsar://h:1,b:pulsar://h:1: a:pulsar://h:1 "
+                "and b:pulsar://h:1 have one address"
+            ),
+        ),
+        (
+            ["brokerServicePort="],
+            (
+                "--set: brokerServicePort: clients would have no address: set one of them; "
+                "see brokerServicePortTls= (default)"
+            ),
+        ),
+        (
+            ["brokerServicePort=", "brokerServicePortTls=1", "brokerId=1"],
+            (
+                "--set: brokerServicePort: simulated replicas are fetched from it: set it; see "
+                "brokerId=1 (--set)"
+            ),
+        ),
+        (
+            ["brokerServicePort=", LISTENER, "brokerId=1"],
+            (
+                "--set: brokerServicePort: followers would have no port: set it; see "
+                "brokerId=1 (--set)"
+            ),
+        ),
+        (
+            ["authenticationEnabled=true", "authenticationProviders=", "clusterKeyFile=c"],
+            (
+                "--set: authenticationProviders: names nothing: nobody could authenticate; see "
+                "authenticationEnabled=true (--set)"
+            ),
+        ),
+        (
             [f"{SUPPORTED}={TOPICS}"],
             (
                 f"default: defaultNamespaceBundleSplitAlgorithm={RANGE}: the default must be "
@@ -290,6 +336,9 @@ def test_a_contradiction_names_all_settings_that_take_part(
         ["dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile=s"],
         ["stopMode=keep", "sessionDirectory=d"],
         ["internalListenerName=a", LISTENER],
+        ["brokerServicePort=", LISTENER],
+        ["brokerServicePort=", "brokerServicePortTls=9"],
+        ["authenticationProviders="],
         ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c", "zookeeperTlsKeyFile=k"],
         [f"{SUPPORTED}={TOPICS}", f"defaultNamespaceBundleSplitAlgorithm={TOPICS}"],
         ["webServicePort=", "webServicePortTls=9", *CERTIFIED],
@@ -402,3 +451,25 @@ def test_the_extensible_load_manager_is_known_and_does_not_start() -> None:
     name = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
     with pytest.raises(StartError, match=r"loadManagerClassName=.*system topics.*Modular"):
         start(f"loadManagerClassName={name}", *STARTABLE)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_refused"),
+    [
+        ("localhost", True),
+        ("localhost.localdomain", True),
+        ("127.0.1.1", True),
+        ("a b", True),
+        ("vm", False),
+    ],
+)
+def test_a_host_name_that_leads_others_nowhere_is_not_published(
+    host: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    off_loopback = by_set("bindAddress=0.0.0.0", "allowInsecureListener=true", OPEN)
+    refused = [one.keys[0] for one in start_refusals(off_loopback)]
+    assert ("advertisedAddress" in refused) is is_refused
+    for other in ("bindAddress=127.0.0.1", "advertisedAddress=b"):
+        settings = by_set("bindAddress=0.0.0.0", "allowInsecureListener=true", OPEN, other)
+        assert "advertisedAddress" not in [one.keys[0] for one in start_refusals(settings)]

@@ -94,7 +94,7 @@ def test_a_setting_says_in_one_sentence_what_it_does(key: str) -> None:
     assert declaration.setting.sentence.endswith(".")
     assert declaration.kind.allowed
     is_off = declaration.setting.is_off_when_empty
-    assert declaration.parse("") == (None if is_off else declaration.default)
+    assert declaration.parse("") == (declaration.off if is_off else declaration.default)
 
 
 @pytest.mark.parametrize("key", DECLARATIONS)

@@ -69,11 +69,6 @@ def test_one_of_several_strategies_is_enough() -> None:
     [
         (["metadataStoreSerDesThreads=4"], "metadataStoreSerDesThreads", "nothing reads it"),
         (
-            ["internalListenerName=a", "advertisedListeners=a:pulsar://h:1"],
-            "internalListenerName",
-            "nothing reads it",
-        ),
-        (
             ["loadBalancerAutoUnloadSplitBundlesEnabled=false"],
             "loadBalancerAutoUnloadSplitBundlesEnabled",
             f"{SHEDDER} other than balance",
@@ -138,8 +133,12 @@ def test_every_key_of_a_broker_conf_of_pulsar_4_0_is_accounted_for(tmp_path: Pat
     file.write_text("".join(f"{key}=\n" for key in PULSAR_KEYS), encoding="ascii")
     reading = read(file, {}, [])
     assert [entry.key for entry in reading.unknown] == []
-    # An empty port switches it off, and one must be there.
-    assert [problem.key for problem in reading.problems] == ["webServicePort"]
+    # These name nothing if they are empty, and one of each kind must be there.
+    assert [problem.key for problem in reading.problems] == [
+        "webServicePort",
+        "brokerServicePort",
+        "defaultNamespaceBundleSplitAlgorithm",
+    ]
     unused = {entry.key for entry in reading.unused}
     ours = {key for key in PULSAR_KEYS if key in DECLARATIONS or key in OLD_KEYS}
     assert unused | ours == set(PULSAR_KEYS)

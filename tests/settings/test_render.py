@@ -15,7 +15,14 @@ from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.settings import properties
-from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StateUrl, StoreUrl
+from broker_ctl.settings.addresses import (
+    Address,
+    HttpUrl,
+    Listener,
+    LookupListener,
+    StateUrl,
+    StoreUrl,
+)
 from broker_ctl.settings.intake import take_in
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
@@ -29,6 +36,8 @@ NAMES = st.from_regex(re.compile(r"[a-z][a-z0-9-]{0,6}[a-z0-9]", re.ASCII), full
 PORTS = st.integers(1, 65_535)
 HOSTS = st.one_of(NAMES, st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map(str))
 ADDRESSES = st.builds(Address, HOSTS, PORTS)
+# Names alone: not every IP address can be published.
+PUBLISHED = st.builds(Address, NAMES, PORTS)
 PATHS = st.sampled_from(["", "/a", "/a/b.c-d", "/\u00e4"])
 # Printable, without a comma, and with blanks only between words.
 WORDS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=","), min_size=1)
@@ -44,7 +53,8 @@ STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
             for text in ("memory:", "file:/a/b", "kubernetes:a/b", "kubernetes:c")
         ]
     ),
-    Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), ADDRESSES),
+    Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), PUBLISHED),
+    LookupListener: st.builds(LookupListener, NAMES, st.just("pulsar+ssl"), PUBLISHED),
     QuietHours: st.sampled_from([QuietHours(), QuietHours.parse("22:00-06:00,12:00-13:00")]),
     BrokerLimits: st.sampled_from(
         [BrokerLimits(), BrokerLimits.parse("a-.* usage=70 topics=5000; .* mbytes_in=0.5")]
@@ -67,6 +77,8 @@ def values(hint: Any, setting: Setting) -> st.SearchStrategy[Any]:
         return st.lists(values(get_args(hint)[0], setting), min_size=1, max_size=3).map(tuple)
     if setting.catalog:
         return st.sampled_from(list(setting.catalog.entries))
+    if setting.check:
+        return st.sampled_from(["a.example.com", "10.0.0.1", "fd00::1"])
     if setting.matches:
         return st.from_regex(re.compile(setting.matches, re.ASCII), fullmatch=True)
     return numbers(hint, setting) if hint in {int, float} else others(hint)

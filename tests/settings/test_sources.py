@@ -118,7 +118,7 @@ def test_a_bad_value_is_reported_even_where_a_later_source_hides_it(write: Write
             "allowed: a comma-separated list; each TLSv1.2 or TLSv1.3",
         ),
         ("clusterName=a/b", "allowed: letters, digits and -=:._"),
-        ("bindAddress=a b", "allowed: a host name or an IP address"),
+        ("bindAddress=a b", "'a b' is not a host; allowed: a host name or an IP address"),
         (
             "clusterName=\x07",
             "unprintable characters; allowed: letters, digits and -=:._",

@@ -141,6 +141,7 @@ class Lookups:
             case Redirect(_, is_authoritative, _):
                 # To the daemon of that broker: its broker process does not know of our lookups.
                 there, how = self._dependencies.lookup_urls_of(broker_id), LookupType.REDIRECT
+                there = there and there.at(command.advertised_listener_name)
             case PeerCluster(urls):
                 # Another cluster, whose brokers serve lookups themselves and have a leader.
                 there = LookupUrls(urls.native_url, urls.native_url_tls)

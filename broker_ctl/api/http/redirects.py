@@ -15,6 +15,8 @@ from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.peer_http import urls_at
 
 PROOF: Final = "placementProof"
+LISTENER: Final = "listenerName"
+LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 _OF_CHOICE: Final = frozenset({"authoritative", PROOF})
 
 
@@ -46,6 +48,9 @@ def redirect(
         for key, value in request.query.items()
         if key not in without and (key not in _OF_CHOICE or is_authoritative is None)
     ]
+    if (listener := request.headers.get(LISTENER_HEADER)) and not request.query.get(LISTENER):
+        # Clients do not send the header again where they are sent to another broker.
+        kept = [(key, value) for key, value in kept if key != LISTENER] + [(LISTENER, listener)]
     # Most requests have only those two, which need no encoding.
     query = [urlencode(kept)] if kept else []
     if is_authoritative is not None:

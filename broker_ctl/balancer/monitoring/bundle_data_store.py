@@ -140,7 +140,7 @@ class BundleDataStore:
         self._load_monitor.initial_load(guessed, quotas)
 
     async def write(self, *, is_full: bool) -> None:
-        """Write new bundles, delete gone ones; if ``is_full``, write all changes and brokers."""
+        """Write new bundles and brokers, delete gone ones; if ``is_full``, write all changes."""
         loads = dict(self._load_monitor.loads)
         changed: dict[Bundle, BundleLoad] = {}
         for some in batched(loads.items(), _AT_ONCE):
@@ -164,21 +164,27 @@ class BundleDataStore:
             await self._commit([_Write(paths.bundle_data(bundle), None) for bundle in batch])
             for bundle in batch:
                 del self._written[bundle]
+        await self._write_brokers(is_full=is_full)
         if is_full:
-            await self._write_brokers()
             await self._write_quotas()
 
-    async def _write_brokers(self) -> None:
-        """Write one node per broker; the nodes of brokers that left are deleted."""
+    async def _write_brokers(self, *, is_full: bool) -> None:
+        """Write one node per broker, or of those without one; nodes of brokers that left go.
+
+        Pulsar's brokers make theirs when they start, and `pulsar-perf monitor-brokers` ends at a
+        broker that has none.
+        """
         known = set(await self._dependencies.store.children(paths.BROKER_TIME_AVERAGES))
         self._existing |= {paths.broker_time_average(name) for name in known}
         reports = dict(self._load_monitor.reports)
         writes: list[_Write] = []
         for broker_id, report in reports.items():
+            if not is_full and broker_id in known:
+                continue
             sums = TimeAverageBrokerData.of(map(self._load_monitor.load_of, report.lines))
             writes.append(_Write(paths.broker_time_average(broker_id), sums.encode()))
             await asyncio.sleep(0)
-        gone = sorted(known - reports.keys())
+        gone = sorted(known - reports.keys()) if is_full else []
         writes += [_Write(paths.broker_time_average(name), None) for name in gone]
         for start in range(0, len(writes), _BATCH):
             await self._commit(writes[start : start + _BATCH])

@@ -111,7 +111,7 @@ class LoadMonitor:
 
     @property
     def corrupt(self) -> int:
-        """Number of reports that did not decode."""
+        """Number of reports that did not decode, and of lines that name no bundle."""
         return self._tree.corrupt + self._corrupt
 
     @property
@@ -216,6 +216,7 @@ class LoadMonitor:
                 try:
                     bundle = known.get(text) or Bundle.parse(text)
                 except InvalidName as error:
+                    self._corrupt += 1
                     log.warning("skipped a line of the report of %s: %s", broker_id, error)
                     continue
                 names[text] = bundle

@@ -18,6 +18,7 @@ from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.dataplane.bundles.interface import DataPlane
 
 _MIB: Final = 1024 * 1024
+_NS_PER_S: Final = 1e9
 _US_PER_S: Final = 1_000_000
 _KBIT_PER_MBIT: Final = 1_000
 _KBIT_PER_GBIT: Final = 1_000_000
@@ -103,6 +104,11 @@ def cgroup_memory_limit_mib(memory_max: str) -> float | None:
     return int(text) / _MIB if text.isdecimal() else None
 
 
+def cgroup_v1_quota_percent(quota_us: str, period_us: str) -> float | None:
+    """100 times quota over period of ``cpu.cfs_quota_us``, which is -1 without a quota."""
+    return cgroup_cpu_limit_percent(f"{quota_us.strip()} {period_us.strip()}")
+
+
 def host_cpu_busy_s(times: Mapping[str, float]) -> float:
     """Processor seconds of the whole machine, except idle and waiting for disks.
 
@@ -144,7 +150,10 @@ class HostSampler:
     def __call__(self) -> HostSample:
         """Read the counters."""
         busy_s, limit_percent = self._cpu()
-        limit_mib = cgroup_memory_limit_mib(self._cgroup("memory.max"))
+        # Version 1 writes a number above any machine's memory where there is no limit.
+        limit_mib = cgroup_memory_limit_mib(
+            self._cgroup("memory.max") or self._cgroup_v1("memory", "memory.limit_in_bytes")
+        )
         machine_mib = psutil.virtual_memory().total / _MIB
         return HostSample(
             at_s=self._clock.now_s(),
@@ -160,10 +169,16 @@ class HostSampler:
 
         Usage and limit must be of the same scope: a broker limited to some cores of a busy machine
         would otherwise be above 100 % (Pulsar #17815).
-        machine would be above 100 % (Pulsar #17815).
         """
         quota_percent = cgroup_cpu_limit_percent(self._cgroup("cpu.max"))
         group_busy_s = cgroup_cpu_busy_s(self._cgroup("cpu.stat"))
+        if quota_percent is None:
+            quota_percent = cgroup_v1_quota_percent(
+                self._cgroup_v1("cpu", "cpu.cfs_quota_us"),
+                self._cgroup_v1("cpu", "cpu.cfs_period_us"),
+            )
+            used_ns = self._cgroup_v1("cpuacct", "cpuacct.usage")
+            group_busy_s = int(used_ns) / _NS_PER_S if used_ns.isdecimal() else None
         if quota_percent is not None and group_busy_s is not None:
             return group_busy_s, quota_percent
         return host_cpu_busy_s(psutil.cpu_times()._asdict()), 100.0 * (psutil.cpu_count() or 1)
@@ -202,6 +217,19 @@ class HostSampler:
             hierarchy, _, group = line.partition("::")
             if hierarchy == "0":
                 return _text(mounted / group.strip("/") / name) or _text(mounted / name)
+        return ""
+
+    def _cgroup_v1(self, controller: str, name: str) -> str:
+        """The same of version 1, which has a tree for each controller or for several together."""
+        mounted = self._root / "sys/fs/cgroup"
+        for line in _text(self._root / "proc/self/cgroup").splitlines():
+            _, controllers, group = [*line.split(":", 2), "", ""][:3]
+            if controller not in controllers.split(","):
+                continue
+            for tree in (controllers, controller):
+                place = mounted / tree
+                if text := _text(place / group.strip("/") / name) or _text(place / name):
+                    return text
         return ""
 
 

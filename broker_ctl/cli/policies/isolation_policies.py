@@ -175,7 +175,11 @@ def set_(
     change = Change("POST", _path_of(cluster, name), body=body)
     found = send_dry_run(target, change)
     if not found["primary"] and not found["secondary"]:
-        echo(f"warning: no live broker matches policy {name}", err=True)
+        echo(
+            f"warning: no live broker matches policy {name}: its patterns are for host names "
+            "alone, without a port, one for each option",
+            err=True,
+        )
     _warn_without_broker(found["without_broker"])
     if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         send(target, change)

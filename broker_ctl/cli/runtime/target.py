@@ -240,12 +240,22 @@ def _errors_as_json() -> Iterator[None]:
 
 
 def _valid_url(url: str) -> str:
-    if url.startswith(("http://", "https://")):
-        return url
-    raise click.BadParameter(
-        f"{url!r} has no scheme: http://{url.rpartition('://')[2]}, or https://",
-        param_hint="'--url'",
-    )
+    from broker_ctl.settings.addresses import HttpUrl
+
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in {"http", "https"}:
+        raise click.BadParameter(
+            f"{url!r} has no scheme: http://{url.rpartition('://')[2]}, or https://",
+            param_hint="'--url'",
+        )
+    url = f"{scheme.lower()}://{rest}"
+    try:
+        HttpUrl.parse(url)
+    except ValueError as error:
+        # The text of the URL may have a password.
+        more = "; one daemon is asked, not a list" if "," in rest and "@" not in rest else ""
+        raise click.BadParameter(f"{error}{more}", param_hint="'--url'") from None
+    return url
 
 
 def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SSLContext | None":

@@ -8,6 +8,7 @@ restore that id in the node, or adopt the topic (`TopicAdoption`).
 
 import logging
 import random
+from base64 import urlsafe_b64encode
 from typing import Final
 
 from broker_ctl.controller.store.fenced_writer import FencedWrites
@@ -26,8 +27,16 @@ _TRIES: Final = 10
 
 
 def new_topic_id(rng: random.Random) -> str:
-    """Draw an id that no other topic has."""
-    return f"{rng.getrandbits(_BITS):032x}"
+    """Draw an id that no other topic has, in Kafka's form: base64, without its padding.
+
+    As in Kafka, none begins with a dash, which a command would take for an option. Earlier releases
+    wrote 32 hexadecimal digits, which are read as they are.
+    """
+    while True:
+        drawn = rng.getrandbits(_BITS).to_bytes(_BITS // 8)
+        text = urlsafe_b64encode(drawn).rstrip(b"=").decode("ascii")
+        if not text.startswith("-"):
+            return text
 
 
 class TopicIds:

@@ -69,7 +69,8 @@ class LiveCluster:
         if other is None:
             return None
         # Brokers other than broker-ctl's answer lookups themselves.
-        return LookupUrls(other.urls.native_url, other.urls.native_url_tls)
+        urls = other.urls
+        return LookupUrls(urls.native_url, urls.native_url_tls, urls.listeners)
 
     def leader(self) -> tuple[str, str] | None:
         """Broker id and web address of the leader; None while no leader is known.

@@ -50,6 +50,14 @@ class LookupUrls:
 
     url: str | None = None
     url_tls: str | None = None
+    listeners: tuple[AdvertisedListener, ...] = ()
+
+    def at(self, listener_name: str) -> "LookupUrls":
+        """The addresses for clients of a listener: its own if it has any."""
+        for one in self.listeners:
+            if one.name == listener_name and (one.native_url or one.native_url_tls):
+                return LookupUrls(one.native_url, one.native_url_tls)
+        return self
 
 
 NO_LOOKUP_URLS: Final = LookupUrls()

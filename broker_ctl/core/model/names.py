@@ -103,10 +103,16 @@ class Topic:
         """Build a topic from its parts; ``local`` is already URL-decoded.
 
         Raises:
-            InvalidName: unknown domain, empty, too long or unprintable local name.
+            InvalidName: unknown domain, or an empty or too long local name, or one with a slash.
         """
         if domain not in DOMAINS:
             raise InvalidName(f"unknown domain {domain!r}: persistent or non-persistent")
+        if "/" in local:
+            # Its written form would be a V1 name.
+            raise InvalidName(f"{domain}://{namespace}/{local!r}: a local name has no slash")
+        if local in {".", ".."}:
+            # HTTP clients take these for steps of a path, and ask for something else.
+            raise InvalidName(f"{domain}://{namespace}/{local}: a local name is not . or ..")
         if not local or "\x00" in local:
             raise InvalidName(f"{domain}://{namespace}/{local!r}: the local name is not usable")
         try:

@@ -69,8 +69,8 @@ class TopicAssignment:
     """The node of a topic.
 
     Attributes:
-        topic_id: 32 hexadecimal digits, random: distinguishes a topic from one that had the
-            same name before (C1).
+        topic_id: 22 characters of base64, random, or 32 hexadecimal digits of an earlier release:
+            distinguishes a topic from one that had the same name before (C1).
         partitions: by number.
         version: of the node.
     """

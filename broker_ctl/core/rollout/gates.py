@@ -1,11 +1,20 @@
 """What has to be true of a restarted broker before the next one may stop."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from broker_ctl.core.cluster.view import BundleView
+from broker_ctl.core.model.load import BundleStats
 
 # Clients that reconnect bring most of the traffic back at once; the rest may take its time.
 _TRAFFIC_RATIO: Final = 0.5
 _MOST_NAMES: Final = 4
+# A broker reports a change of this part of its traffic at once, and a smaller one much later: an
+# average of less than this remains of bundles that have no clients.
+_REPORTED_RATIO: Final = 0.1
+_LEAST_MSG_RATE: Final = 1.0
+_LEAST_BYTES_PER_S: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +27,7 @@ class Readings:
         is_healthy: whether the driver found it ready at its own address, from outside.
         version: by its report; empty: unknown.
         has_reported: whether a report of the new run has arrived at the leader.
-        stale: brokers whose newest report is older than the moves of the batch.
+        stale: brokers of which no report is known since bundles with traffic were moved to them.
         lagging: partitions with a replica that is not in the ISR, though its broker was there when
             the batch began.
         msg_rate: msg/s of the cluster now.
@@ -34,6 +43,28 @@ class Readings:
     lagging: tuple[str, ...] = ()
     msg_rate: float = 0.0
     msg_rate_before: float = 0.0
+
+
+def awaits_report(unlisted: Iterable[BundleView], received_s: float, reported: BundleStats) -> bool:
+    """Whether a report from before some moves hides traffic of its broker.
+
+    A Java broker lists the bundles whose topics are open there, so one whose topics have no clients
+    is in none of its reports, however new they are.
+
+    Args:
+        unlisted: the bundles that the broker owns and its newest report does not list.
+        received_s: when that report came, on the clock of the view.
+        reported: the traffic that it has.
+    """
+    msg_rate = throughput = 0.0
+    for bundle in unlisted:
+        moved_s = bundle.last_unloaded_s
+        if moved_s is not None and moved_s >= received_s:
+            msg_rate += bundle.load.short.msg_rate
+            throughput += bundle.load.short.throughput
+    return msg_rate > max(_LEAST_MSG_RATE, _REPORTED_RATIO * reported.msg_rate) or throughput > max(
+        _LEAST_BYTES_PER_S, _REPORTED_RATIO * reported.throughput
+    )
 
 
 def closed_gates(readings: Readings, version: str) -> tuple[str, ...]:

@@ -77,21 +77,21 @@ class _Ensemble:
             return [*findings, Finding(CHECK, self._name, Level.ERROR, sentence, advice)]
         findings += _ensemble(self._name, standings)
         findings += await self._examine_ticks(hosts, tls)
-        return findings + await self._in_a_session()
+        return findings + await self._in_a_session(self._limit_s * len(standings))
 
     async def _examine_ticks(
         self, hosts: Sequence[tuple[str, int]], tls: ssl.SSLContext | None
     ) -> list[Finding]:
         return await examine_ticks(self._settings, hosts, tls, self._limit_s)
 
-    async def _in_a_session(self) -> list[Finding]:
+    async def _in_a_session(self, limit_s: float) -> list[Finding]:
         try:
             store = self._open()
             await store.start()
         except BrokerCtlError as error:
             return [Finding(CHECK, self._name, Level.ERROR, str(error), "correct the settings")]
         try:
-            async with asyncio.timeout(self._limit_s):
+            async with asyncio.timeout(limit_s):
                 await store.wait_connected()
             return [
                 await self._latency(store),
@@ -99,7 +99,7 @@ class _Ensemble:
                 *await self._writers_clock(store),
             ]
         except (TimeoutError, StoreError) as error:
-            text = str(error) or f"no session within {self._limit_s:g} s"
+            text = str(error) or f"no session within {limit_s:g} s"
             advice = "credentials, TLS, a firewall between here and the servers?"
             return [Finding(CHECK, self._name, Level.ERROR, text, advice)]
         finally:

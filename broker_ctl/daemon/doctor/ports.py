@@ -48,17 +48,17 @@ def _examine(host: str, port: int) -> Finding:
 
 
 def _bind(host: str, port: int) -> None:
-    """Bind the port and leave it.
+    """Bind the port at each address of the host, and leave it.
 
     Raises:
         OSError: it is in use, or not to be had.
     """
-    family, kind, protocol, _, address = socket.getaddrinfo(
+    for family, kind, protocol, _, address in socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    with socket.socket(family, kind, protocol) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+    ):
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
 
 
 def _in_use(subject: str, port: int) -> Finding:

@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Final
 
+from broker_ctl.addresses import Server, look_up_all
 from broker_ctl.codec import decode_object
 from broker_ctl.daemon.doctor.findings import Finding, Level
 from broker_ctl.errors import CorruptRecord, HttpError, StoreError
@@ -27,17 +28,17 @@ async def examine_ticks(
     limit_s: float,
 ) -> list[Finding]:
     """Compare zookeeperTickTimeMillis with each server."""
-    return [await _examine(settings, host, tls, limit_s) for host in hosts]
+    servers = await look_up_all(hosts, limit_s)
+    return [await _examine(settings, server, tls, limit_s) for server in servers]
 
 
 async def _examine(
-    settings: Settings, host: tuple[str, int], tls: ssl.SSLContext | None, limit_s: float
+    settings: Settings, server: Server, tls: ssl.SSLContext | None, limit_s: float
 ) -> Finding:
-    expected_ms = settings.zookeeper.tick_time_ms
-    subject = f"{host[0]}:{host[1]}"
-    found = await _by_word(host, tls, limit_s) or await _by_admin_server(host[0])
+    expected_ms, subject = settings.zookeeper.tick_time_ms, str(server)
+    found = await _by_word(server, tls, limit_s) or await _by_admin_server(server.found)
     if found is None:
-        return await _by_session(settings, host, tls)
+        return await _by_session(settings, server, tls)
     tick_ms, how = found
     text = f"{tick_ms} ms, says {how}; zookeeperTickTimeMillis={expected_ms}"
     if tick_ms == expected_ms:
@@ -57,10 +58,10 @@ def _advice(tick_ms: float) -> str:
 
 
 async def _by_word(
-    host: tuple[str, int], tls: ssl.SSLContext | None, limit_s: float
+    server: Server, tls: ssl.SSLContext | None, limit_s: float
 ) -> tuple[int, str] | None:
     try:
-        answer = await send_word(*host, "conf", limit_s=limit_s, tls=tls)
+        answer = await send_word(server, "conf", limit_s=limit_s, tls=tls)
     except (OSError, TimeoutError):
         return None
     if is_refused(answer):
@@ -70,7 +71,8 @@ async def _by_word(
     return (int(text), "the command conf") if text.isdecimal() else None
 
 
-async def _by_admin_server(host: str) -> tuple[int, str] | None:
+async def _by_admin_server(address: str) -> tuple[int, str] | None:
+    host = f"[{address}]" if ":" in address else address
     url = f"http://{host}:{_ADMIN_PORT}/commands/configuration"
     async with HttpClient(timeout_s=_ADMIN_LIMIT_S, max_body_bytes=_MAX_BYTES) as client:
         try:
@@ -82,14 +84,12 @@ async def _by_admin_server(host: str) -> tuple[int, str] | None:
     return (tick, "the admin server") if isinstance(tick, int) else None
 
 
-async def _by_session(
-    settings: Settings, host: tuple[str, int], tls: ssl.SSLContext | None
-) -> Finding:
+async def _by_session(settings: Settings, server: Server, tls: ssl.SSLContext | None) -> Finding:
     """What the server grants a session at least, which is two ticks unless it is set."""
-    zookeeper, subject = settings.zookeeper, f"{host[0]}:{host[1]}"
+    zookeeper, subject = settings.zookeeper, str(server)
     try:
         least = await least_timeouts_s(
-            [host], max_frame_bytes=zookeeper.jute_max_buffer_bytes, tls=tls
+            [server], max_frame_bytes=zookeeper.jute_max_buffer_bytes, tls=tls
         )
     except StoreError as error:
         advice = "ZooKeeper 3.6 or newer is needed"

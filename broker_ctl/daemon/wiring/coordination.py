@@ -10,7 +10,7 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.model.broker import LookupUrls
-from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.daemon.wiring.foundation import Foundation, grouped
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.across_sessions import RetryingStore
@@ -28,7 +28,11 @@ class Coordination:
 
     def __init__(self, base: Foundation) -> None:
         broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
-        lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
+        lookup_urls = LookupUrls(
+            broker.lookup_service_url,
+            broker.lookup_service_url_tls,
+            grouped(broker.lookup_listeners),
+        )
         own = Registration(
             *(base.nonce, 0, base.clock.wall_ms(), base.urls),
             lookup_urls=lookup_urls,

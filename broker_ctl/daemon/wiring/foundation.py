@@ -1,6 +1,6 @@
 """Parts that all others use: settings, clock, stores, session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from broker_ctl.coordination.election.election import Election
@@ -18,6 +18,7 @@ from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses
+from broker_ctl.settings.addresses import Listener
 from broker_ctl.settings.http_ports import admin_urls
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import RetryingStore
@@ -133,21 +134,29 @@ def while_leading(election: Election, value: T) -> Callable[[], T | None]:
 def broker_urls(settings: Settings) -> BrokerUrls:
     """Where this broker says that it is reached."""
     broker = settings.broker
-    listeners: dict[str, AdvertisedListener] = {}
-    for listener in broker.advertised_listeners:
-        found = listeners.get(listener.name, AdvertisedListener(listener.name))
-        is_tls = listener.scheme.endswith("+ssl")
-        listeners[listener.name] = AdvertisedListener(
-            listener.name,
-            found.native_url if is_tls else listener.url,
-            listener.url if is_tls else found.native_url_tls,
-        )
     return BrokerUrls(
         broker.broker_id,
         broker.web_service_url,
         broker.web_service_url_tls,
         broker.broker_service_url,
         broker.broker_service_url_tls,
-        tuple(sorted(listeners.values())),
+        grouped(broker.advertised_listeners),
         *admin_urls(settings),
+    )
+
+
+def grouped(listeners: Iterable[Listener]) -> tuple[AdvertisedListener, ...]:
+    """The addresses of each listener, by the schemes of its entries."""
+    urls: dict[str, dict[str, str]] = {}
+    for one in listeners:
+        urls.setdefault(one.name, {})[one.scheme] = one.url
+    return tuple(
+        AdvertisedListener(
+            name,
+            found.get("pulsar"),
+            found.get("pulsar+ssl"),
+            found.get("http"),
+            found.get("https"),
+        )
+        for name, found in sorted(urls.items())
     )

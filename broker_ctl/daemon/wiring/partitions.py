@@ -23,6 +23,7 @@ from broker_ctl.daemon.wiring.history import PartitionHistory
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
 
@@ -42,7 +43,7 @@ class Partitions:
         authority = ReplicaAuthority()
         base.watcher.listen_grants(authority.on_grant)
         self.plane: Final = base.environment.replica_plane(settings, dataplane, authority.current)
-        address = broker.advertised_host, broker.broker_service_port
+        address = broker.advertised_host, _process_port(broker)
         live = LiveBroker(number, 0, *address, own.broker_id, own.service_url, rack=broker.rack)
         self.replicas: Final = Replicas(
             ReplicaDependencies(
@@ -125,3 +126,9 @@ def bind_partitions(instruments: Instruments, partitions: Partitions | None) -> 
     gauges.fenced.bind(lambda: replicas.statistics().stale)
     gauges.throttle.bind(lambda: replicas.throttle.rate or 0)
     gauges.epoch.bind(lambda: replicas.ids.epoch)
+
+
+def _process_port(broker: BrokerSettings) -> int:
+    port = broker.broker_service_port or broker.broker_service_port_tls
+    assert port is not None, "a numbered broker without a port is refused"
+    return port

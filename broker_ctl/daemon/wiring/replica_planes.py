@@ -80,6 +80,7 @@ def build_replica_plane(
         return _ForeignReplicas(dataplane.link)
     broker, directory = settings.broker, settings.dataplane.simulated_log_directory
     assert broker.numeric_id is not None, "only who takes part in replication has replicas"
+    assert broker.broker_service_port is not None, "such settings are refused"
     return SimulatedReplicas(
         broker.numeric_id,
         str(Address(broker.bind_address, broker.broker_service_port)),

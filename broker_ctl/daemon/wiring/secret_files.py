@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -34,18 +35,24 @@ def read_guarded(path: Path, warn: Callable[[str], None]) -> bytes:
     return content
 
 
-def read_secret(path: Path, key: str) -> bytes:
+def read_secret(path: Path, key: str, *, is_one_line: bool = True) -> bytes:
     """Read the secret file of a setting, without the newline that editors append.
 
     Raises:
-        StartError: it cannot be read, is empty, or others can write it. Never shows the contents.
+        StartError: it cannot be read, is empty, begins with a mark, has several lines where it is
+            one secret, or others can write it. Never shows the contents.
     """
     try:
-        secret = read_guarded(path, lambda text: log.warning("%s=%s: %s", key, path, text)).strip()
+        secret = read_guarded(path, lambda text: log.warning("%s=%s: %s", key, path, text))
     except OSError as error:
         raise StartError(f"{key}={path}: {error.strerror or error}") from error
+    if secret.startswith(BOM_UTF8):
+        raise StartError(f"{key}={path}: it begins with a byte order mark: save it without one")
+    secret = secret.strip()
     if not secret:
         raise StartError(f"{key}={path}: the file is empty")
+    if is_one_line and len(secret.splitlines()) > 1:
+        raise StartError(f"{key}={path}: it has several lines, and is to be one secret alone")
     return secret
 
 

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from broker_ctl.addresses import Server, look_up
+from broker_ctl.dataplane.replication.messages import BEAT_S, SILENCE_S
 from broker_ctl.dataplane.replication.network import MAX_FRAME_BYTES, Channel, ChannelClosed
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.dataplane.stream_listener import StreamListener
 
 _LENGTH_BYTES: Final = 4
+# Half of it for the lookup of the name, half for its addresses.
+_CONNECT_S: Final = SILENCE_S - BEAT_S
 
 
 class TcpChannel:
@@ -104,12 +108,29 @@ class TcpNetwork:
         return listener
 
     async def connect(self, address: str) -> TcpChannel:
-        """Connect to an address."""
-        context = None if self._tls is None else self._tls.calling
+        """Connect to an address: to the first of those of its name with which it succeeds."""
+        failures: list[str] = []
         try:
-            reader, writer = await asyncio.open_connection(*_parse_address(address), ssl=context)
+            host, port = _parse_address(address)
         except OSError as error:
-            raise ChannelClosed(f"{address}: {error}") from error
+            raise ChannelClosed(str(error)) from error
+        servers = await look_up(host, port, _CONNECT_S / 2)
+        for server in servers:
+            try:
+                async with asyncio.timeout(_CONNECT_S / 2 / len(servers)):
+                    return await self._connect(server)
+            except TimeoutError:
+                failures.append(f"{server}: timed out")
+            except OSError as error:
+                failures.append(f"{server}: {error}")
+        raise ChannelClosed("; ".join(failures))
+
+    async def _connect(self, server: Server) -> TcpChannel:
+        context = None if self._tls is None else self._tls.calling
+        name = server.host if context is not None else None
+        reader, writer = await asyncio.open_connection(
+            server.address, server.port, ssl=context, server_hostname=name
+        )
         return TcpChannel(reader, writer, self._tls)
 
 

@@ -4,8 +4,15 @@ import socket
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from broker_ctl.settings.addresses import HOST, Address, Listener, is_loopback
-from broker_ctl.settings.conditions import NEVER, OWN_BROKER
+from broker_ctl.settings.addresses import (
+    Address,
+    Listener,
+    LookupListener,
+    check_host,
+    check_published_host,
+    is_loopback,
+)
+from broker_ctl.settings.conditions import OWN_BROKER
 from broker_ctl.settings.schema import Setting
 
 _HOST_WORDS: Final = "a host name or an IP address"
@@ -30,7 +37,7 @@ class BrokerSettings:
             "bindAddress",
             "Address on which the servers listen. An address other than loopback requires "
             "authentication.",
-            matches=HOST,
+            check=check_host,
             allowed=_HOST_WORDS,
         ),
     ] = "127.0.0.1"
@@ -38,9 +45,9 @@ class BrokerSettings:
         str,
         Setting(
             "advertisedAddress",
-            "Host name or IP address published to clients and other brokers; empty: 127.0.0.1 "
-            "if bindAddress is loopback, otherwise this machine's host name.",
-            matches=HOST,
+            "Host name or IP address published to clients and other brokers; empty: bindAddress "
+            "if that is loopback, otherwise this machine's host name.",
+            check=check_published_host,
             allowed=_HOST_WORDS,
         ),
     ] = ""
@@ -87,14 +94,15 @@ class BrokerSettings:
         ),
     ] = None
     broker_service_port: Annotated[
-        int,
+        int | None,
         Setting(
             "brokerServicePort",
             "Port of the broker process that lookups return. It is only advertised, except "
             "with dataPlane=simulated and a brokerId: followers then fetch the replicas from "
-            "this port.",
+            "this port. Empty: clients connect with TLS only.",
             at_least=1,
             at_most=65_535,
+            is_off_when_empty=True,
             used_with=(OWN_BROKER,),
         ),
     ] = 6650
@@ -112,9 +120,20 @@ class BrokerSettings:
         tuple[Listener, ...],
         Setting(
             "advertisedListeners",
-            "Additional addresses of the broker process, by listener name, for clients in "
-            "other networks.",
+            "Addresses of the broker process, by listener name, for clients in several networks; "
+            "http and https are what a lookup by that listener's name returns as web address.",
             allowed="name:pulsar://host:port (or pulsar+ssl, http, https)",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = ()
+    lookup_listeners: Annotated[
+        tuple[LookupListener, ...],
+        Setting(
+            "lookupAdvertisedListeners",
+            "Addresses of lookupServicePort and lookupServicePortTls, by the listener names of "
+            "advertisedListeners: a redirect of a binary lookup names the one of the client's "
+            "listener. A listener without one: the advertised address.",
+            allowed="name:pulsar://host:port (or pulsar+ssl)",
             used_with=(OWN_BROKER,),
         ),
     ] = ()
@@ -151,10 +170,12 @@ class BrokerSettings:
         str,
         Setting(
             "internalListenerName",
-            "No effect: brokers call each other's HTTP server. Must be one of advertisedListeners.",
+            "The one of advertisedListeners whose broker address is that of clients that name no "
+            "listener; empty: the first. For a scheme that it lacks, the first that has it counts, "
+            "and after these the advertised address.",
             matches=r"[\w.-]+",
             allowed="letters, digits and ._-",
-            used_with=(NEVER,),
+            used_with=(OWN_BROKER,),
         ),
     ] = ""
     numeric_id: Annotated[
@@ -195,7 +216,9 @@ class BrokerSettings:
         """The host that is advertised to clients and other brokers."""
         if self.advertised_address:
             return self.advertised_address
-        return "127.0.0.1" if is_loopback(self.bind_address) else socket.gethostname()
+        if is_loopback(self.bind_address):
+            return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
+        return socket.gethostname()
 
     @property
     def broker_id(self) -> str:
@@ -228,14 +251,21 @@ class BrokerSettings:
         return self._url("pulsar+ssl", self.lookup_service_port_tls)
 
     @property
-    def broker_service_url(self) -> str:
-        """``pulsar://host:port`` of the broker process."""
-        return f"pulsar://{Address(self.advertised_host, self.broker_service_port)}"
+    def broker_service_url(self) -> str | None:
+        """``pulsar://host:port`` of the broker process; None without a port in the clear."""
+        return self._internal("pulsar") or self._url("pulsar", self.broker_service_port)
 
     @property
     def broker_service_url_tls(self) -> str | None:
         """``pulsar+ssl://host:port`` of the broker process; None without a TLS port."""
-        return self._url("pulsar+ssl", self.broker_service_port_tls)
+        return self._internal("pulsar+ssl") or self._url("pulsar+ssl", self.broker_service_port_tls)
+
+    def _internal(self, scheme: str) -> str | None:
+        """The address of the internal listener, else of the first one, that has this scheme."""
+        having = [one for one in self.advertised_listeners if one.scheme == scheme]
+        named = (one for one in having if one.name == self.internal_listener_name)
+        found = next(named, having[0] if having else None)
+        return None if found is None else found.url
 
     def _url(self, scheme: str, port: int | None) -> str | None:
         return None if port is None else f"{scheme}://{Address(self.advertised_host, port)}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from broker_ctl.settings.addresses import HOST
+from broker_ctl.settings.addresses import check_host
 from broker_ctl.settings.conditions import CONSOLE, OWN_BROKER
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
@@ -90,7 +90,7 @@ class HttpSettings:
             "Further host names under which clients reach the HTTP server, such as that of a "
             "load balancer. The advertised names, IP addresses and localhost need no entry; "
             "requests for any other host are refused with 421.",
-            matches=HOST,
+            check=check_host,
             allowed="host names",
         ),
     ] = ()

@@ -62,7 +62,9 @@ class SecuritySettings:
             "authenticationProviders",
             "How clients authenticate: AuthenticationProviderToken accepts static and JSON Web "
             "Tokens, AuthenticationProviderTls client certificates that tlsTrustCertsFilePath "
-            "verifies, AuthenticationProviderOpenID tokens of openIDAllowedTokenIssuers.",
+            "verifies, AuthenticationProviderOpenID tokens of openIDAllowedTokenIssuers. Empty: "
+            "none, which is refused with authenticationEnabled.",
+            is_off_when_empty=True,
             used_with=(AUTHENTICATED,),
         ),
     ] = (AuthenticationProvider.TOKEN,)

@@ -149,7 +149,9 @@ class SplittingSettings:
         tuple[str, ...],
         Setting(
             "supportedNamespaceBundleSplitAlgorithms",
-            "Split algorithms that a request may name.",
+            "Split algorithms that a request may name; defaultNamespaceBundleSplitAlgorithm has "
+            "to be among them.",
+            is_off_when_empty=True,
             matches="|".join(_ALGORITHMS),
             allowed=one_of(_ALGORITHMS),
             is_dynamic=True,

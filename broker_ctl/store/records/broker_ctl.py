@@ -78,7 +78,11 @@ class Registration:
             fields.integer("startedMs"),
             urls,
             fields.flag("draining", default=False),
-            LookupUrls(fields.optional_text("lookupUrl"), fields.optional_text("lookupUrlTls")),
+            LookupUrls(
+                fields.optional_text("lookupUrl"),
+                fields.optional_text("lookupUrlTls"),
+                decode_listeners(fields, "lookupListeners"),
+            ),
             fields.optional_text("rack") or "",
         )
 
@@ -102,6 +106,7 @@ class Registration:
                     "draining": self.is_draining,
                     "lookupUrl": self.lookup_urls.url,
                     "lookupUrlTls": self.lookup_urls.url_tls,
+                    "lookupListeners": encode_listeners(self.lookup_urls.listeners) or None,
                     "rack": self.rack or None,
                 },
             ),

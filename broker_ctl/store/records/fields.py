@@ -20,6 +20,7 @@ _MOST: Final = 1e20
 # What is smaller has an inverse beyond that, and is nothing.
 _LEAST: Final = 1e-20
 # The sum over the lines of a report fits into 64 bits.
+_NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 _MOST_COUNT: Final = 2**48
 
 
@@ -88,7 +89,12 @@ class Fields:
         return self._value(name, int, default)
 
     def number(self, name: str) -> float:
-        """An amount to calculate with, 0 where it is absent."""
+        """An amount to calculate with, 0 where it is absent or unknown.
+
+        Java writes a number that is none as a text.
+        """
+        if self.values.get(name) in _NO_NUMBERS:
+            return 0.0
         value = float(self._value(name, (int, float), 0.0))
         if abs(value) > _MOST:
             raise self.corrupt(name, f"{value:g} is too large")

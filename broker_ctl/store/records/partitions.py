@@ -154,13 +154,17 @@ def decode_broker(node: Versioned) -> LiveBroker:
 
 
 def encode_broker(broker: LiveBroker, timestamp_ms: int) -> bytes:
-    """The payload; Kafka's of version 1, its rack of version 3, and where the daemon is."""
+    """The payload; Kafka's of version 1, its rack of version 3, and where the daemon is.
+
+    Kafka's reader needs a port of JMX in each version, and takes -1 for none.
+    """
     rack = {"rack": broker.rack} if broker.rack else {}
     return encode(
         {
             "version": 1,
             "host": broker.host,
             "port": broker.port,
+            "jmx_port": -1,
             "timestamp": str(timestamp_ms),
             **rack,
             "daemon": broker.daemon,

@@ -7,9 +7,11 @@ from broker_ctl.core.model.broker import AdvertisedListener
 from broker_ctl.store.records.fields import Fields, without_nulls
 
 
-def decode_listeners(fields: Fields) -> tuple[AdvertisedListener, ...]:
-    """Read ``advertisedListeners``."""
-    named = fields.child("advertisedListeners").children()
+def decode_listeners(
+    fields: Fields, key: str = "advertisedListeners"
+) -> tuple[AdvertisedListener, ...]:
+    """Read the listeners in a field."""
+    named = fields.child(key).children()
     return tuple(
         AdvertisedListener(
             name,
@@ -23,7 +25,7 @@ def decode_listeners(fields: Fields) -> tuple[AdvertisedListener, ...]:
 
 
 def encode_listeners(listeners: tuple[AdvertisedListener, ...]) -> Mapping[str, Any]:
-    """The value of ``advertisedListeners``."""
+    """The value of such a field."""
     return {
         listener.name: without_nulls(
             {

@@ -18,9 +18,9 @@ from aiozk.protocol.request import Request
 
 from broker_ctl import errors
 from broker_ctl.clock import SystemClock
+from broker_ctl.addresses import Server
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.addresses import first_reachable
 from broker_ctl.store.zookeeper.arrivals import Arrivals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
 from broker_ctl.store.zookeeper.pending import OnReply, Pending, Xids
@@ -75,8 +75,7 @@ class Connection(asyncio.Protocol):
     @classmethod
     async def open(
         cls,
-        host: str,
-        port: int,
+        server: Server,
         request: Request,
         *,
         on_event: Callable[[Notification], None],
@@ -90,8 +89,7 @@ class Connection(asyncio.Protocol):
         """Connect and shake hands; the caller gives the deadline.
 
         Args:
-            host: name or address of the server.
-            port: its port.
+            server: one address of it.
             request: the connect request.
             on_event: called with watch events in the order of the wire.
             on_zxid: called with the zxid of each reply before the reply is delivered.
@@ -107,15 +105,13 @@ class Connection(asyncio.Protocol):
         """
         loop = asyncio.get_running_loop()
         try:
-            codec = TlsCodec(tls, host) if tls is not None else None
+            codec = TlsCodec(tls, server.host) if tls is not None else None
             protocol = partial(
                 cls, on_event, on_zxid, on_room, max_frame_bytes, xids, on_reply=on_reply, tls=codec
             )
-            _, connection = await first_reachable(
-                host, port, lambda address: loop.create_connection(protocol, address, port)
-            )
-        except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
-            raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error
+            _, connection = await loop.create_connection(protocol, server.address, server.port)
+        except OSError as error:
+            raise errors.ConnectionLoss(f"{server}: {error}") from error
         try:
             return connection, await connection.shake_hands(request)
         except BaseException:

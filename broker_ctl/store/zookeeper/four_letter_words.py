@@ -4,14 +4,14 @@ import asyncio
 import ssl
 from typing import Final
 
-from broker_ctl.store.zookeeper.addresses import first_reachable
+from broker_ctl.addresses import Server
 
 MAX_BYTES: Final = 4096
 _REFUSED: Final = "is not in the whitelist"
 
 
 async def send_word(
-    host: str, port: int, word: str, *, limit_s: float, tls: ssl.SSLContext | None = None
+    server: Server, word: str, *, limit_s: float, tls: ssl.SSLContext | None = None
 ) -> str:
     """The answer of one server, at most its first 4 KiB.
 
@@ -20,12 +20,11 @@ async def send_word(
         OSError: the server is not reachable.
     """
     async with asyncio.timeout(limit_s):
-        reader, writer = await first_reachable(
-            host,
-            port,
-            lambda address: asyncio.open_connection(
-                address, port, ssl=tls, server_hostname=host if tls is not None else None
-            ),
+        reader, writer = await asyncio.open_connection(
+            server.address,
+            server.port,
+            ssl=tls,
+            server_hostname=server.host if tls is not None else None,
         )
         try:
             writer.write(word.encode())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl import errors
+from broker_ctl.addresses import Server
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.pending import Xids
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _NEEDED: Final = "ZooKeeper 3.6"
 _ASKED_MS: Final = 1
-_LIMIT_S: Final = 2.0
+LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
 
 
@@ -40,7 +41,7 @@ class Probe:
 
 
 async def probe(
-    host: str, port: int, *, max_frame_bytes: int, tls: ssl.SSLContext | None = None
+    server: Server, *, max_frame_bytes: int, tls: ssl.SSLContext | None = None
 ) -> Probe:
     """Ask one server; the caller gives the deadline.
 
@@ -49,8 +50,7 @@ async def probe(
     """
     seen = [0]
     connection, handshake = await Connection.open(
-        host,
-        port,
+        server,
         wire.connect(_ASKED_MS, 0, _NO_PASSWORD, 0),
         on_event=lambda _: None,
         on_zxid=seen.append,
@@ -61,7 +61,7 @@ async def probe(
     )
     try:
         if not handshake.session_id:
-            raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
+            raise errors.ConnectionLoss(f"{server} refused to open a session")
         # Each answer, also a refusal, has the zxid of the server.
         await _ask(connection, wire.exists("/"))
         # This request comes last: a server that does not know it closes the connection.
@@ -75,7 +75,7 @@ async def probe(
 
 
 async def least_timeouts_s(
-    hosts: Sequence[tuple[str, int]],
+    servers: Sequence[Server],
     *,
     max_frame_bytes: int,
     tls: ssl.SSLContext | None = None,
@@ -88,20 +88,20 @@ async def least_timeouts_s(
     found: list[float] = []
     too_old: list[str] = []
 
-    async def ask(host: str, port: int) -> None:
+    async def ask(server: Server) -> None:
         try:
-            async with asyncio.timeout(_LIMIT_S):
-                one = await probe(host, port, max_frame_bytes=max_frame_bytes, tls=tls)
+            async with asyncio.timeout(LIMIT_S):
+                one = await probe(server, max_frame_bytes=max_frame_bytes, tls=tls)
         except (errors.StoreError, TimeoutError) as error:
-            log.info("cannot read minSessionTimeout of %s:%d: %s", host, port, error)
+            log.info("cannot read minSessionTimeout of %s: %s", server, error)
         else:
             found.append(one.least_timeout_s)
             if one.is_too_old:
-                too_old.append(f"{host}:{port}")
+                too_old.append(str(server))
 
     async with asyncio.TaskGroup() as group:
-        for host, port in hosts:
-            group.create_task(ask(host, port), name=f"shortest session of {host}:{port}")
+        for server in servers:
+            group.create_task(ask(server), name=f"shortest session of {server}")
     if too_old:
         raise errors.Unsupported(
             f"{', '.join(sorted(too_old))}: this ZooKeeper knows no persistent recursive watch; "
@@ -125,15 +125,13 @@ class HistoryCheck:
         self._max_frame_bytes = max_frame_bytes
         self._tls = tls
 
-    async def look(self, host: str, port: int) -> errors.HistoryBehind | None:
+    async def look(self, server: Server) -> errors.HistoryBehind | None:
         """Probe one server; None if its history is complete, or if it does not report it."""
         try:
-            async with asyncio.timeout(_LIMIT_S):
-                found = await probe(
-                    host, port, max_frame_bytes=self._max_frame_bytes, tls=self._tls
-                )
+            async with asyncio.timeout(LIMIT_S):
+                found = await probe(server, max_frame_bytes=self._max_frame_bytes, tls=self._tls)
         except (errors.StoreError, TimeoutError) as error:
-            log.debug("cannot read the last zxid of %s:%d: %s", host, port, error)
+            log.debug("cannot read the last zxid of %s: %s", server, error)
             return None
         if not 0 < found.zxid < self._last_zxid():
             return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from broker_ctl.addresses import Server, look_up_all
 from broker_ctl.store.zookeeper.four_letter_words import send_word
 
 log = logging.getLogger(__name__)
@@ -61,11 +62,12 @@ async def ask_all(
     limit_s: float = LIMIT_S,
     tls: ssl.SSLContext | None = None,
 ) -> list[Standing]:
-    """Ask all servers concurrently; the result is in the order of ``hosts``."""
+    """Ask all servers concurrently, each at each address of its name, in the order of ``hosts``."""
+    servers = await look_up_all(hosts, limit_s)
     async with asyncio.TaskGroup() as group:
         asking = [
-            group.create_task(ask(*host, limit_s=limit_s, tls=tls), name=f"srvr {host[0]}")
-            for host in hosts
+            group.create_task(ask(server, limit_s=limit_s, tls=tls), name=f"srvr {server}")
+            for server in servers
         ]
     return [one.result() for one in asking]
 
@@ -106,17 +108,16 @@ class Outlook:
 
 
 async def ask(
-    host: str, port: int, *, limit_s: float = LIMIT_S, tls: ssl.SSLContext | None = None
+    server: Server, *, limit_s: float = LIMIT_S, tls: ssl.SSLContext | None = None
 ) -> Standing:
     """Ask one server; a failure is part of the result."""
-    server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        answer = await send_word(host, port, "srvr", limit_s=limit_s, tls=tls)
+        answer = await send_word(server, "srvr", limit_s=limit_s, tls=tls)
     except TimeoutError:
-        return Standing(server, State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
+        return Standing(str(server), State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
     except OSError as error:
-        return Standing(server, State.UNREACHABLE, note=str(error))
-    return read(server, answer)
+        return Standing(str(server), State.UNREACHABLE, note=str(error))
+    return read(str(server), answer)
 
 
 def read(server: str, reply_text: str) -> Standing:

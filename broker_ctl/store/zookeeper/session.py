@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from broker_ctl import errors
+from broker_ctl.addresses import Server
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import NO_SESSION, SavedSession, SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
@@ -217,14 +218,14 @@ class Session:
         began_s, retries = loop.time(), 0
         while not self._line.is_closed:
             timeout_s = self._timeout_s or options.timeout_s
-            host = self._dialer.next_host()
+            server = await self._dialer.next_server(timeout_s)
             try:
                 async with asyncio.timeout(self._dialer.limit_s(timeout_s)):
-                    connection = await self._try_server(*host)
+                    connection = await self._try_server(server)
             except errors.AuthFailed as error:
                 self._end(error)
             except (errors.StoreError, TimeoutError) as error:
-                self._dialer.failed(host, str(error) or "timed out")
+                self._dialer.failed(server, str(error) or "timed out")
                 outage_s = loop.time() - began_s
                 retries += outage_s > timeout_s
                 if 0 <= options.max_retries < retries:
@@ -234,7 +235,7 @@ class Session:
                 if self._dialer.is_at_a_loss:
                     # Concurrently with the attempts: a silent server is waited for.
                     self._tasks.start(self._outlook.look(), "srvr")
-                    if behind := await self._find_history(*host):
+                    if behind := await self._find_history(server):
                         self._end(behind)
                         return None
                 await asyncio.sleep(self._dialer.delay_s(timeout_s, outage_s))
@@ -245,7 +246,7 @@ class Session:
                     return connection
         return None
 
-    async def _try_server(self, host: str, port: int) -> Connection | None:
+    async def _try_server(self, server: Server) -> Connection | None:
         """One attempt; None when the server answered that the session is gone."""
         options = self._options
         # The timeout of a session never grows from server to server: the leader counts from the
@@ -253,8 +254,7 @@ class Session:
         is_known = self._session_id != 0 and self._timeout_s > 0
         asked_s = min(options.timeout_s, self._timeout_s) if is_known else options.timeout_s
         connection, handshake = await Connection.open(
-            host,
-            port,
+            server,
             wire.connect(
                 round(asked_s * 1000),
                 self._session_id,
@@ -272,7 +272,7 @@ class Session:
         try:
             if not handshake.session_id:
                 if not self._session_id:
-                    raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
+                    raise errors.ConnectionLoss(f"{server} refused to open a session")
                 self._expire("the server does not know it any more")
                 connection.abort("the session is gone")
                 return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from broker_ctl import errors
+from broker_ctl.addresses import look_up_all
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import (
     ANY_VERSION,
@@ -35,7 +36,7 @@ from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, NodeAccess, Pr
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import OnReply
-from broker_ctl.store.zookeeper.probe import least_timeouts_s
+from broker_ctl.store.zookeeper.probe import LIMIT_S, least_timeouts_s
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 
@@ -203,8 +204,9 @@ class ZooKeeperStore:
             Unsupported: one is too old.
         """
         options = self._options
+        servers = await look_up_all(parse_hosts(options.hosts), LIMIT_S)
         return await least_timeouts_s(
-            parse_hosts(options.hosts), max_frame_bytes=options.max_frame_bytes, tls=options.tls
+            servers, max_frame_bytes=options.max_frame_bytes, tls=options.tls
         )
 
     def whole_tree(self) -> "ZooKeeperStore":

@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
 from broker_ctl.broker.lookup.lookup import Answer, PeerCluster
-from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import (
     AuthorityLost,
@@ -131,6 +131,26 @@ async def test_a_listener_is_asked_for_by_name(client: BinaryClient, served: Ser
         ServerError.NotAllowedError,
         "self:8080 has no listener of that name",
     )
+
+
+async def test_a_redirect_names_the_address_of_the_clients_listener(
+    client: BinaryClient, served: Served
+) -> None:
+    """A client in another network could not follow the address of this one."""
+    served.lookup.placement = OTHER.broker_id
+    served.daemons[OTHER.broker_id] = replace(
+        DAEMON, listeners=(AdvertisedListener("ext", "pulsar://ext.example:6640"),)
+    )
+
+    async def address(listener: str) -> str:
+        found = await client.find(TOPIC, advertised_listener_name=listener)
+        assert found.response == LookupType.REDIRECT
+        return str(found.brokerServiceUrl)
+
+    assert await address("ext") == "pulsar://ext.example:6640"
+    assert await address("") == DAEMON.url
+    # It has no lookup address of its own there: that of the daemon is left.
+    assert await address("unknown") == DAEMON.url
 
 
 async def test_over_tls_the_tls_addresses_are_there(served: Served) -> None:

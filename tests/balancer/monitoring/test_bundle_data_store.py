@@ -132,6 +132,29 @@ async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_no
     assert await store.children(paths.BROKER_TIME_AVERAGES) == [A]
 
 
+async def test_a_broker_without_a_node_gets_one_before_the_first_full_turn(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
+) -> None:
+    """Pulsar's own monitor-brokers ends at a broker that has none."""
+    store, path = term.dependencies.store, paths.broker_time_average(B)
+    await cluster.brokers[B].acquire(ring.bundles[0])
+    await cluster.synced(term)
+    writer = quotas(term)
+    await writer.write(is_full=False)
+    assert await store.children(paths.BROKER_TIME_AVERAGES) == [A, B]
+    first = await store.get(path)
+    assert first is not None
+    await writer.write(is_full=False)
+    again = await store.get(path)
+    assert again is not None
+    assert again.stat.version == first.stat.version
+    # A broker that joins later; nodes of others stay until the full turn.
+    await store.delete(path)
+    await store.create(paths.broker_time_average("gone:1"), b"{}")
+    await writer.write(is_full=False)
+    assert await store.children(paths.BROKER_TIME_AVERAGES) == [A, B, "gone:1"]
+
+
 async def test_averages_that_do_not_decode_are_left_out(term: LeaderTerm, ring: Ring) -> None:
     good, torn = ring.bundles[:2]
     store, load = term.dependencies.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))

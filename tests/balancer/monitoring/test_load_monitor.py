@@ -124,6 +124,7 @@ async def test_a_line_that_names_no_bundle_is_skipped_and_the_rest_is_taken(
     await report(cluster.brokers[A], 10, **{"no/bundle": 1.0}, **lines(first=2.0))
     await heard(load_monitor, A, 10)
     assert "skipped a line of the report of" in caplog.text
+    assert load_monitor.corrupt == 1
     assert set(load_monitor.reports[A].lines) == {FIRST}
 
 

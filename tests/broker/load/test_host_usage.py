@@ -130,6 +130,31 @@ def test_a_quota_is_measured_by_the_group_and_its_absence_by_the_machine(tmp_pat
     assert machine.cpu_busy_s > 0
 
 
+@pytest.mark.parametrize("tree", ["cpu,cpuacct", "cpu"])
+@pytest.mark.parametrize("group", ["", "docker/abc"])
+def test_limits_of_version_1_are_those_of_the_container(
+    tmp_path: Path, tree: str, group: str
+) -> None:
+    """Inside a container its own group is mounted as the root, or at the path of the machine."""
+    files = {
+        "proc/self/cgroup": "12:cpu,cpuacct:/docker/abc\n11:memory:/docker/abc\n1:name=x:/\n",
+        f"sys/fs/cgroup/{tree}/{group}/cpu.cfs_quota_us": "50000\n",
+        f"sys/fs/cgroup/{tree}/{group}/cpu.cfs_period_us": "100000\n",
+        f"sys/fs/cgroup/{tree.replace('cpu', 'cpuacct') if tree == 'cpu' else tree}/{group}/"
+        "cpuacct.usage": "7000000000\n",
+        f"sys/fs/cgroup/memory/{group}/memory.limit_in_bytes": "67108864\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = HostSampler(SystemClock(), root=tmp_path)()
+    assert (found.cpu_busy_s, found.cpu_limit_percent) == (7.0, 50.0)
+    assert found.memory_limit_mib == 64.0
+    # Without a quota the machine is measured.
+    (tmp_path / f"sys/fs/cgroup/{tree}/{group}/cpu.cfs_quota_us").write_text("-1\n")
+    assert HostSampler(SystemClock(), root=tmp_path)().cpu_limit_percent >= 100.0
+
+
 def test_the_memory_limit_is_never_more_than_the_machine_has(tmp_path: Path) -> None:
     small = HostSampler(SystemClock(), root=fake_root(tmp_path, memory_max="67108864"))()
     assert small.memory_limit_mib == 64.0

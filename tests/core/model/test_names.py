@@ -48,11 +48,21 @@ def test_a_topic_is_normalised_to_its_complete_name(text: str, full: str) -> Non
         "persistent://t/n/\x00",
         "persistent://t/n/\ud800",
         "persistent://t/n/" + "x" * 4097,
+        "persistent://t/n/.",
+        "persistent://t/n/..",
     ],
 )
 def test_other_shapes_are_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         Topic.parse(text)
+
+
+@pytest.mark.parametrize("local", ["a/b", "/", "a//b", ".", "..", "", "\0"])
+def test_the_parts_of_a_topic_are_refused_where_its_text_would_be(local: str) -> None:
+    with pytest.raises(InvalidName):
+        Topic.of("persistent", Namespace.parse("t/n"), local)
+    with pytest.raises(InvalidName):
+        Topic.parse(f"persistent://t/n/{local}")
 
 
 @pytest.mark.parametrize("text", ["", "t", "t/n/x", "/n", "t/", "t/.", "../n", "t/n\n", "t/é"])

@@ -79,7 +79,11 @@ OURS = [
     Registration("n", 1, 2, BrokerUrls("b:1", admin_url="http://b:2", admin_url_tls="https://b:3")),
     Registration(
         *("n", 30000, 1795191680056, BrokerUrls("b:1")),
-        lookup_urls=LookupUrls("pulsar://b:6655", "pulsar+ssl://b:6656"),
+        lookup_urls=LookupUrls(
+            "pulsar://b:6655",
+            "pulsar+ssl://b:6656",
+            (AdvertisedListener("ext", "pulsar://e:6655"),),
+        ),
     ),
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), rack="zone-a"),
     LeaseRecord("n", 12),

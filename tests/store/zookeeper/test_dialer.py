@@ -3,31 +3,34 @@ import random
 
 import pytest
 
+from broker_ctl.addresses import Server
 from broker_ctl.store.zookeeper.dialer import Dialer
 
-HOSTS = [("a", 1), ("b", 2), ("c", 3)]
+HOSTS = [("127.0.0.1", 1), ("127.0.0.2", 2), ("127.0.0.3", 3)]
+GONE = Server("a", 1, "a:1", failure="no such name")
 
 
 def dialer(seed: int = 1, size: int = 3) -> Dialer:
     return Dialer(HOSTS[:size], random.Random(seed))
 
 
-def test_every_server_is_tried_before_any_is_tried_again() -> None:
+async def test_every_server_is_tried_before_any_is_tried_again() -> None:
     one = dialer()
-    rounds = [one.next_host() for _ in range(6)]
-    assert sorted(rounds[:3]) == HOSTS
+    rounds = [await one.next_server(30.0) for _ in range(6)]
+    assert sorted((server.found, server.port) for server in rounds[:3]) == HOSTS
     assert rounds[3:] == rounds[:3]
 
 
-def test_clients_do_not_all_begin_with_the_same_server() -> None:
-    assert {dialer(seed).next_host() for seed in range(30)} == set(HOSTS)
+async def test_clients_do_not_all_begin_with_the_same_server() -> None:
+    first = [await dialer(seed).next_server(30.0) for seed in range(30)]
+    assert {(server.found, server.port) for server in first} == set(HOSTS)
 
 
 def test_a_round_has_no_pauses_and_those_between_are_short_while_the_session_lives() -> None:
     one = dialer()
     pauses = []
     for _ in range(90):
-        one.failed(one.next_host(), "refused")
+        one.failed(GONE, "refused")
         pauses.append(one.delay_s(30.0, 1.0))
     between = pauses[2::3]
     assert pauses[0::3] == pauses[1::3] == [0.0] * 30
@@ -40,7 +43,7 @@ def test_a_round_has_no_pauses_and_those_between_are_short_while_the_session_liv
 def test_pauses_grow_when_the_session_cannot_live_any_more() -> None:
     one = dialer()
     for _ in range(60):
-        one.failed(one.next_host(), "refused")
+        one.failed(GONE, "refused")
     longest = max(one.delay_s(30.0, 31.0) for _ in range(200))
     assert 2.0 < longest <= 3.0
 
@@ -48,10 +51,10 @@ def test_pauses_grow_when_the_session_cannot_live_any_more() -> None:
 def test_a_success_makes_the_next_outage_start_with_no_pause() -> None:
     one = dialer()
     for _ in range(10):
-        one.failed(one.next_host(), "refused")
+        one.failed(GONE, "refused")
     one.succeeded()
     for _ in range(2):
-        one.failed(one.next_host(), "refused")
+        one.failed(GONE, "refused")
         assert one.delay_s(30.0, 0.0) == 0.0
 
 
@@ -71,6 +74,6 @@ def test_a_long_outage_has_a_short_log(caplog: pytest.LogCaptureFixture) -> None
     one = dialer()
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            one.failed(("a", 1), "refused")
+            one.failed(GONE, "refused")
     assert len(caplog.records) == 10
     assert caplog.records[-1].getMessage() == "no session from a:1, attempt 512: refused"

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker_ctl.addresses import look_up_all
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import Unsupported
@@ -21,8 +22,8 @@ async def test_a_real_server_grants_two_ticks_and_answers_its_latest_zxid(
     zookeeper: SharedEnsemble, observer: ZooKeeperStore
 ) -> None:
     node = await observer.create("/a", b"", CreateMode.EPHEMERAL)
-    (host,) = parse_hosts(zookeeper.connect_string)
-    found = await probe(*host, max_frame_bytes=FRAME)
+    (server,) = await look_up_all(parse_hosts(zookeeper.connect_string), 1.0)
+    found = await probe(server, max_frame_bytes=FRAME)
     assert found.least_timeout_s == 2 * TICK_MS / 1000
     # To open the session is a transaction of its own, later than all that was answered before.
     assert found.zxid > node.stat.czxid
@@ -40,8 +41,9 @@ async def test_every_server_is_asked_and_one_that_is_not_there_is_left_out(
 async def test_a_server_that_is_too_old_is_named(zookeeper: SharedEnsemble) -> None:
     async with FakeZooKeeper.playing(before_3_6) as fake:
         hosts = parse_hosts(f"{zookeeper.connect_string},{fake.address}")
+        servers = await look_up_all(hosts, 1.0)
         with pytest.raises(Unsupported, match=f"^{fake.address}: .* 3.6 or newer is needed"):
-            await least_timeouts_s(hosts, max_frame_bytes=FRAME)
+            await least_timeouts_s(servers, max_frame_bytes=FRAME)
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_for_long() -> None:
@@ -49,5 +51,5 @@ async def test_a_server_that_says_nothing_is_not_waited_for_for_long() -> None:
         await peer.wait_end()
 
     async with FakeZooKeeper.playing(silent) as fake, asyncio.timeout(30.0):
-        hosts = parse_hosts(fake.address)
-        assert await least_timeouts_s(hosts, max_frame_bytes=FRAME) == []
+        servers = await look_up_all(parse_hosts(fake.address), 1.0)
+        assert await least_timeouts_s(servers, max_frame_bytes=FRAME) == []

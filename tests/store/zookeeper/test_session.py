@@ -146,7 +146,7 @@ def stall(seconds: float) -> None:
 # Faults of its own.
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Dialer, "next_host"), (Connection, "send_ping")])
+@pytest.mark.parametrize(("owner", "name"), [(Dialer, "next_server"), (Connection, "send_ping")])
 async def test_a_client_that_fails_by_itself_is_closed_with_client_failed(
     open_store: OpenStore, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +155,7 @@ async def test_a_client_that_fails_by_itself_is_closed_with_client_failed(
         store = await open_store(fake.address)
         events = await heard_from(store)
 
-        def fail(_: object) -> None:
+        def fail(*_: object) -> None:
             raise ValueError("a fault")
 
         monkeypatch.setattr(owner, name, fail)

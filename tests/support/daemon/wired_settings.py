@@ -564,7 +564,14 @@ WIRED: Final = (
         {"LookupUrls.url_tls": 1, "ApiRules.lookup_port_tls": 1},
         CERTIFIED,
     ),
-    Wired("advertisedListeners", "a:pulsar://h:1", {"BrokerUrls.listeners": 4}),
+    Wired("advertisedListeners", "a:http://h:1", {"BrokerUrls.listeners": 4}),
+    Wired("lookupAdvertisedListeners", "a:pulsar://h:1", {"LookupUrls.listeners": 1}),
+    Wired(
+        "internalListenerName",
+        "b",
+        {"BrokerUrls.native_url": 4},
+        ("advertisedListeners=a:pulsar://h:1,b:pulsar://i:1",),
+    ),
     Wired(
         "authenticationEnabled",
         "true",

@@ -4,7 +4,7 @@ from broker_ctl.balancer.planning.rollout.in_sync import InSync
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.rollout.broker_machine import State as BrokerState
-from broker_ctl.core.rollout.gates import Readings
+from broker_ctl.core.rollout.gates import Readings, awaits_report
 from broker_ctl.core.rollout.rollout import BrokerProgress, Rollout
 
 
@@ -74,15 +74,23 @@ class RolloutObserver:
         )
 
     def _stale(self) -> tuple[str, ...]:
-        """Brokers whose newest report has other bundles than the owner nodes say."""
+        """See `Readings.stale`."""
         assert self._view is not None
-        reports = self._term.load_monitor.reports
+        view, reports = self._view, self._term.load_monitor.reports
         return tuple(
             sorted(
                 broker_id
-                for broker_id, broker in self._view.brokers.items()
+                for broker_id, broker in view.brokers.items()
                 if (report := reports.get(broker_id)) is not None
-                and not broker.owned <= report.lines.keys()
                 and not report.data.load.unlisted_bundles
+                and awaits_report(
+                    (
+                        view.bundles[one]
+                        for one in broker.owned - report.lines.keys()
+                        if one in view.bundles
+                    ),
+                    report.received_s,
+                    report.data.load.total,
+                )
             )
         )

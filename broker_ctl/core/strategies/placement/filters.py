@@ -73,8 +73,8 @@ def isolation(
     """Accept the brokers of the namespace's policy; without one, the shared brokers.
 
     Shared brokers are not a primary of any policy. Without a policy, a broker must also accept the
-    domain (persistent or not) of the looked-up topic (``rules.domain``). If all shared brokers
-    accept only the other domain, they are feasible: the bundle may have topics of that one, too.
+    domain (persistent or not) of the looked-up topic (``rules.domain``). If none does, those that
+    accept non-persistent topics are feasible: the bundle may have topics of that kind, too.
     """
     if home_broker(bundle.namespace) in candidates:
         return FilterResult(tuple(candidates))
@@ -86,7 +86,9 @@ def isolation(
         shared = FilterResult.by(candidates, lambda broker_id: _reserved(view, broker_id))
     fit = FilterResult.by(shared.feasible, lambda each: _unfit(view.brokers[each], rules.domain))
     if not fit.feasible:
-        fit = FilterResult.by(shared.feasible, lambda broker_id: _idle(view.brokers[broker_id]))
+        fit = FilterResult.by(
+            shared.feasible, lambda broker_id: _idle(view.brokers[broker_id], rules.domain)
+        )
     return shared.then(fit)
 
 
@@ -121,9 +123,11 @@ def _unfit(broker: BrokerView, domain: str) -> Rejection | None:
     return None if takes else Rejection(Reason.TOPIC_KIND, f"takes no {domain} topics")
 
 
-def _idle(broker: BrokerView) -> Rejection | None:
+def _idle(broker: BrokerView, domain: str) -> Rejection | None:
     if broker.takes_non_persistent:
         return None
+    if broker.takes_persistent:
+        return _unfit(broker, domain)
     return Rejection(Reason.TOPIC_KIND, "takes neither kind of topics")
 
 

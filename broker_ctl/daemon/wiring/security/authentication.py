@@ -171,7 +171,7 @@ def _static_tokens(settings: Settings, needed: Collection[str]) -> StaticTokens 
     file = settings.security.secret_file
     if file is None or not TOKENS.holds(settings):
         return None
-    secret = read_secret(file, "tokenSecretKeyFile")
+    secret = read_secret(file, "tokenSecretKeyFile", is_one_line=False)
     tokens = StaticTokens.parse(secret.decode(errors="replace"))
     if needed:
         tokens.first_of(needed)

@@ -66,7 +66,7 @@ def _keys(settings: Settings, authentication: Authentication | None) -> ClusterK
     file = settings.security.cluster_key_file
     derive = partial(_derive, settings, authentication)
     if file is not None:
-        text = read_secret(file, "clusterKeyFile").decode(errors="replace")
+        text = read_secret(file, "clusterKeyFile", is_one_line=False).decode(errors="replace")
         keys = KeyFile.parse(text).keys(derive)
     elif derived := derive():
         keys = ClusterKeys.of(derived, is_derived=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from broker_ctl.settings.addresses import HOST
+from broker_ctl.settings.addresses import check_host
 from broker_ctl.settings.conditions import ADMIN_PORT, METRICS_PORT, OWN_BROKER
 from broker_ctl.settings.schema import Setting
 
@@ -42,7 +42,7 @@ class HttpPortSettings:
             "adminBindAddress",
             "Address on which these two ports listen; other brokers have to reach it. Empty: "
             "bindAddress. An address other than loopback requires authentication.",
-            matches=HOST,
+            check=check_host,
             allowed=_HOST_WORDS,
             used_with=(OWN_BROKER, ADMIN_PORT),
         ),
@@ -70,7 +70,7 @@ class HttpPortSettings:
         Setting(
             "metricsBindAddress",
             "Address on which these two ports listen; empty: bindAddress.",
-            matches=HOST,
+            check=check_host,
             allowed=_HOST_WORDS,
             used_with=(METRICS_PORT,),
         ),

@@ -96,5 +96,17 @@ def test_a_non_persistent_topic_gets_a_broker_that_takes_such_topics() -> None:
     assert left.rejected[P1] == (Reason.TOPIC_KIND, "takes no non-persistent topics")
 
 
+def test_a_broker_for_persistent_topics_is_not_said_to_take_none() -> None:
+    picky = (
+        replace(broker(P1, 0.1), takes_non_persistent=False),
+        replace(broker(X1, 0.1), takes_persistent=False, takes_non_persistent=False),
+    )
+    asked = replace(RULES, domain=NON_PERSISTENT)
+    left = isolation(cluster(picky, owners={NEW: None}), NEW, (P1, X1), asked)
+    assert left.feasible == ()
+    assert left.rejected[P1].words == "takes no non-persistent topics"
+    assert left.rejected[X1].words == "takes neither kind of topics"
+
+
 def test_without_constraints_everybody_stays() -> None:
     assert filtered() == FilterResult((P1, P2, S1, X1))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_ctl import errors
+from broker_ctl.addresses import look_up
 from broker_ctl.store.interface import Change, Create, Notification, SetData, Versioned
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
@@ -42,9 +43,9 @@ class Heard:
 async def open_to(address: str, heard: Heard | None = None) -> Connection:
     heard = heard or Heard()
     host, _, port = address.partition(":")
+    (server,) = await look_up(host, int(port), 30.0)
     connection, _ = await Connection.open(
-        host,
-        int(port),
+        server,
         CONNECT,
         on_event=heard.events.append,
         on_zxid=heard.zxids.append,

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker_ctl.addresses import Server
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.pending import Xids
@@ -68,8 +69,7 @@ async def test_what_a_full_socket_did_not_take_of_a_frame_goes_before_all_others
 async def open_to(server: asyncio.Server, context: ssl.SSLContext) -> Connection:
     host, port = server.sockets[0].getsockname()[:2]
     connection, _ = await Connection.open(
-        host,
-        port,
+        Server(host, port, host, host),
         wire.connect(10_000, 0, bytes(16), 0),
         on_event=print,
         on_zxid=print,
