@@ -9,6 +9,7 @@ The annotation declares how the text is parsed; the suffix of the field's name i
 
 import re
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final, Self
 
 from broker_ctl.core.model.catalog import Catalog
@@ -41,6 +42,16 @@ def unit_of(field_name: str) -> str:
     return next((unit for suffix, unit in _UNITS if field_name.endswith(suffix)), "")
 
 
+class Guard(Enum):
+    """How a file that decides who is believed is judged.
+
+    Nobody but root and the daemon's user may write either; a warning says who can read a secret.
+    """
+
+    SECRET = auto()
+    TRUST = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The part of a declaration that the field's type, name and default do not say.
@@ -57,6 +68,8 @@ class Setting:
         used_with: conditions that must all hold; otherwise the setting has no effect.
         instead: keys that strategy balance reads in its place.
         is_off_when_empty: whether an empty text means None, as in Pulsar, not the default.
+        guard: of the file that it names, if that decides who is believed.
+        files: with ``guard``, the files of the directory that it names; none: it names a file.
     """
 
     key: str
@@ -72,6 +85,8 @@ class Setting:
     is_off_when_empty: bool = False
     used_with: tuple[Condition, ...] = ()
     instead: tuple[str, ...] = ()
+    guard: Guard | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

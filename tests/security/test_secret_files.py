@@ -1,6 +1,7 @@
 """Secret files by their mode: what others can write is refused, what they can read is warned of."""
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,10 +146,15 @@ def test_a_pipe_has_no_mode_to_judge() -> None:
         os.close(reader)
 
 
-def test_a_service_reads_a_file_of_another_user_by_its_group(
+def test_a_service_reads_a_file_of_root_by_its_group(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(0o640)
-    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    else:
+        of_root = list(file.stat())
+        of_root[stat.ST_UID] = 0
+        monkeypatch.setattr(os, "fstat", lambda _: os.stat_result(of_root))
     read_secret_file(file, "--token-file")
     assert capsys.readouterr().err == ""

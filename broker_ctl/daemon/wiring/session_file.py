@@ -4,11 +4,15 @@ Session id and password are all that is needed to resume a session, so only the 
 read it.
 """
 
+import logging
 import os
 from pathlib import Path
 
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.security.guarded_files import read_guarded
+
+log = logging.getLogger(__name__)
 
 _NAME = "zookeeper-session.json"
 
@@ -35,8 +39,11 @@ def take(directory: Path) -> tuple[int, bytes]:
     except FileNotFoundError:
         return 0, b""
     try:
-        row = decode_object(taken.read_bytes())
+        row = decode_object(read_guarded(taken))
         return int(row["session"]), bytes.fromhex(row["password"])
+    except OSError as error:
+        log.warning("the session of the file %s is not resumed: %s", directory / _NAME, error)
+        return 0, b""
     except (CorruptRecord, KeyError, TypeError, ValueError):
         return 0, b""
     finally:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.certificates.peer_context import ProvingConnection
 from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
@@ -44,23 +44,21 @@ class PemFile:
         """The contents, which no error shows.
 
         Raises:
-            SettingsError: it cannot be read.
-        """
-        return self._read(self.path.read_bytes)
-
-    def read_guarded(self) -> bytes:
-        """The contents, as those of a secret.
-
-        Raises:
             SettingsError: it cannot be read, or others can write it.
         """
-        return self._read(
-            lambda: read_guarded(self.path, lambda text: log.warning("%s: %s", self, text))
-        )
+        return self._read(None)
 
-    def _read(self, read: Callable[[], bytes]) -> bytes:
+    def read_secret(self) -> bytes:
+        """The contents, with a warning if others can read them.
+
+        Raises:
+            SettingsError: as `read`.
+        """
+        return self._read(lambda text: log.warning("%s: %s", self, text))
+
+    def _read(self, warn: Callable[[str], None] | None) -> bytes:
         try:
-            return read()
+            return read_guarded(self.path, warn)
         except OSError as error:
             raise SettingsError(f"{self}: {error.strerror or error}") from error
 
@@ -80,7 +78,7 @@ class KeyPair:
         """
         if _CERTIFICATE not in self.certificate.read():
             raise SettingsError(f"{self.certificate}: holds no certificate in PEM form")
-        secret = self.private_key.read_guarded()
+        secret = self.private_key.read_secret()
         if _PRIVATE_KEY not in secret:
             raise SettingsError(f"{self.private_key}: holds no private key in PEM form")
         if any(mark in secret for mark in _ENCRYPTED):
