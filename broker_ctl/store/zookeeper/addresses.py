@@ -11,6 +11,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from broker_ctl.settings.addresses import reached_at
+
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
@@ -24,7 +26,7 @@ async def first_reachable(host: str, port: int, connect: Callable[[str], Awaitab
         UnicodeError: a name that cannot be one.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await loop.getaddrinfo(reached_at(host), port, type=socket.SOCK_STREAM)
     *others, last = dict.fromkeys(_text(address) for *_, address in found)
     for address in others:
         try:

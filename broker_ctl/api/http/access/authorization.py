@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from aiohttp import hdrs, web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certificate_of
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, evidence_of
 from broker_ctl.api.http.access.known_clients import KnownClient, Sender
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
@@ -24,7 +24,7 @@ from broker_ctl.api.http.request_params import topic_in
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
-from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import Decision
@@ -219,7 +219,7 @@ class Authorizer:
     ) -> Client | web.Response:
         """As `_client_of`, by what the request shows; its connection keeps it."""
         era, token = authenticator.era, _token(request)
-        principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+        principal = authenticator.authenticate(evidence_of(request, token))
         if principal is None:
             return _unauthorized()
         _note(request, Sender(principal))
