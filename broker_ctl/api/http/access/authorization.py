@@ -7,6 +7,7 @@ of each route. A broker process reads its authority with the secret that it shar
 
 import hmac
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from aiohttp import hdrs, web
@@ -30,7 +31,12 @@ from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import Decision
 from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.security.principal import Principal, Proof
-from broker_ctl.security.signed_requests import HEADER, SignatureRefused
+from broker_ctl.security.signed_requests import (
+    HEADER,
+    START_HEADER,
+    SignatureRefused,
+    StartWanted,
+)
 
 _SCHEME: Final = "bearer"
 _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
@@ -97,6 +103,11 @@ class Authorizer:
                 return None
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
+        except StartWanted as met:
+            # A broker that repeats it signed for this start is no stranger.
+            wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(met))
+            wanted.headers[START_HEADER] = met.start
+            return wanted
         except SignatureRefused as met:
             verdict, who = responses.error(401, "Unauthorized", str(met)), str(met)
         self._rejected.record(request, verdict.status, who)
