@@ -20,6 +20,7 @@ from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.schema import Guard
+from tests.support.daemon.wired_settings import TLS
 from tests.support.http.certificate_authority import Issued, issue
 
 STORE = "metadataStoreUrl=zk:127.0.0.1:2181"
@@ -39,6 +40,7 @@ SERVER = (
     "tlsCertificateFilePath={certificate}",
     "tlsKeyFilePath={key}",
     "tlsTrustCertsFilePath={authority}",
+    "tlsRevocationListFile={revoked}",
 )
 PEERS = (
     "brokerClientTrustCertsFilePath={authority}",
@@ -119,6 +121,7 @@ class Files:
             "bytes": self._write("bytes", "kG5fEw8ZbQ2yT7uV4hS0nC9pJ3xL6mRd"),
             "password": self._write("password", "broker:kG5fEw8ZbQ2yT7uV4hS0nC9p"),
             "public": self.directory / "public",
+            "revoked": self.directory / "revoked",
             "jwks": self.directory / "jwks",
             "account": account,
         }
@@ -132,6 +135,7 @@ class Files:
             ],
         )
         assert made.exit_code == 0, made.output
+        shutil.copy(TLS / "revoked.pem", self.by_name["revoked"])
         self.by_name["jwks"].write_text(_jwks(), encoding="ascii")
         for name, content in (("token", b"t"), ("namespace", b"space")):
             (account / name).write_bytes(content)

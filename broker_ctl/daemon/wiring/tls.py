@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
@@ -14,6 +15,7 @@ from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.certificates.peer_context import ProvingConnection
 from broker_ctl.security.certificates.spiffe import broker_uri
 from broker_ctl.security.guarded_files import read_guarded
+from broker_ctl.security.rotation.expiry import expires_at_s
 from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
@@ -25,6 +27,7 @@ _VERSIONS: Final = {
     TlsProtocol.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_REVOCATIONS: Final = b"-----BEGIN X509 CRL-----"
 _PRIVATE_KEY: Final = b"PRIVATE KEY-----"
 _ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 _MISMATCH: Final = "KEY_VALUES_MISMATCH"
@@ -116,6 +119,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
     if authorities is not None:
         _trust(context, authorities)
+        _revoke(context, settings)
         # A presented certificate is verified in either case.
         context.verify_mode = (
             ssl.CERT_REQUIRED if tls.requires_client_certificate else ssl.CERT_OPTIONAL
@@ -148,6 +152,7 @@ def replication_tls(settings: Settings) -> ReplicationTls | None:
     own.load_into(calling)
     for context in (serving, calling):
         _trust(context, authorities)
+        _revoke(context, settings)
         context.verify_mode = ssl.CERT_REQUIRED
     return ReplicationTls(settings.broker.cluster_name, serving, calling)
 
@@ -166,6 +171,8 @@ def peer_context(settings: Settings) -> ssl.SSLContext | None:
     context = client_context(
         _file("brokerClientTrustCertsFilePath", tls.peers_trust_certs_file), own
     )
+    if context is not None and tls.peers_trust_certs_file is not None:
+        _revoke(context, settings)
     if context is not None and own is not None and BROKER_CERTIFICATES.holds(settings):
         _require_own_id(settings, own)
         context.sslobject_class = ProvingConnection
@@ -253,3 +260,25 @@ def _trust(context: ssl.SSLContext, authorities: PemFile) -> None:
         context.load_verify_locations(authorities.path)
     except ssl.SSLError as error:
         raise SettingsError(f"{authorities}: {error}") from error
+
+
+def _revoke(context: ssl.SSLContext, settings: Settings) -> None:
+    """Refuse certificates that the list of their authority names, or whose authority has none."""
+    lists = _file("tlsRevocationListFile", settings.tls.revocation_list_file)
+    if lists is None:
+        return
+    content = lists.read()
+    if _REVOCATIONS not in content:
+        raise SettingsError(f"{lists}: holds no revocation list in PEM form")
+    try:
+        context.load_verify_locations(lists.path)
+        ends_at_s = expires_at_s(content)
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(f"{lists}: {error}") from error
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    if ends_at_s is not None and ends_at_s <= SystemClock().wall_ms() / 1000:
+        log.error(
+            "%s: a list has ended: certificates of its authority are refused until the file has a "
+            "newer one",
+            lists,
+        )

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.conditions import OWN_BROKER, RELOADED, TLS_PORT
+from broker_ctl.settings.conditions import OWN_BROKER, RELOADED, TLS_PORT, either, given
 from broker_ctl.settings.schema import Guard, Setting
 
 
@@ -45,6 +45,18 @@ class TlsSettings:
             "CA certificates (PEM) for verifying client certificates; empty: no client "
             "certificate is requested.",
             used_with=(TLS_PORT,),
+            guard=Guard.TRUST,
+        ),
+    ] = None
+    revocation_list_file: Annotated[
+        Path | None,
+        Setting(
+            "tlsRevocationListFile",
+            "Revocation lists (PEM) of the authorities in tlsTrustCertsFilePath and "
+            "brokerClientTrustCertsFilePath: a certificate of a client or of another broker that "
+            "its authority's list names is refused, and so is one whose authority has no list "
+            "here, or one that has ended.",
+            used_with=(either(TLS_PORT, given("brokerClientTrustCertsFilePath")),),
             guard=Guard.TRUST,
         ),
     ] = None

@@ -28,11 +28,18 @@ T = TypeVar("T")
 
 # Pulsar's 0, at each new connection, would let clients make the daemon read files.
 _MIN_PERIOD_S: Final = 1.0
-_SERVER: Final = ("tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath")
+_REVOCATIONS: Final = "tlsRevocationListFile"
+_SERVER: Final = (
+    "tlsCertificateFilePath",
+    "tlsKeyFilePath",
+    "tlsTrustCertsFilePath",
+    _REVOCATIONS,
+)
 _PEERS: Final = (
     "brokerClientTrustCertsFilePath",
     "brokerClientCertificateFilePath",
     "brokerClientKeyFilePath",
+    _REVOCATIONS,
 )
 _DATAPLANE: Final = "dataplane-secret"
 _ISSUER_TRUST: Final = "openIDTokenIssuerTrustCertsFilePath"
