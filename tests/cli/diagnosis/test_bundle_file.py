@@ -18,9 +18,9 @@ def test_a_bundle_is_its_owner_s_from_the_moment_it_is_made(
     path = tmp_path / "bundle.tar.gz"
     plain = os.fdopen
 
-    def opened(descriptor: int, *rest: str) -> object:
+    def opened(descriptor: int, mode: str) -> object:
         made.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
-        return plain(descriptor, *rest)
+        return plain(descriptor, mode)
 
     monkeypatch.setattr(os, "fdopen", opened)
     before = os.umask(0)
