@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from broker_ctl.settings.addresses import reached_at
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -52,7 +54,7 @@ async def look_up(host: str, port: int, limit_s: float) -> list[Server]:
     label = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         async with asyncio.timeout(limit_s):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await loop.getaddrinfo(reached_at(host), port, type=socket.SOCK_STREAM)
     except TimeoutError:
         return [Server(host, port, label, failure=f"the name was not found within {limit_s:g} s")]
     except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError

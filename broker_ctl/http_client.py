@@ -1,6 +1,7 @@
 """The HTTP client for all requests: deadline, size limit, authentication and TLS."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -8,10 +9,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from yarl import URL
 
 from broker_ctl import codec
 from broker_ctl.errors import CertificateRefused, CorruptRecord, HttpError
+from broker_ctl.settings.addresses import reached_at
 from broker_ctl.tracing.spans import TRACEPARENT, current_traceparent
 
 # Headers that prove a request, from its method, its path and query as they are sent, and its body.
@@ -49,6 +52,16 @@ class _Sessions:
 
     reads: aiohttp.ClientSession
     writes: aiohttp.ClientSession
+
+
+class _Resolver(aiohttp.ThreadedResolver):
+    """Looks up the hosts of URLs; see `reached_at`."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """See `aiohttp.abc.AbstractResolver.resolve`."""
+        return await super().resolve(reached_at(host), port, family)
 
 
 class HttpClient:
@@ -153,7 +166,7 @@ class HttpClient:
             raise HttpError("the client is closed")
         # A session belongs to the loop that creates it, so the first request creates it.
         if self._sessions is None:
-            connector = aiohttp.TCPConnector(ssl=self._ssl or True)
+            connector = aiohttp.TCPConnector(ssl=self._ssl or True, resolver=_Resolver())
             self._sessions = _Sessions(_session(connector), _session(connector))
             # aiohttp sends PUT and DELETE a second time where the connection is cut before the
             # answer, although the first may have been executed. It has no option for that.

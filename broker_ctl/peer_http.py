@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from enum import StrEnum
+from http import HTTPStatus
 from ssl import SSLContext
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
 from broker_ctl.errors import CertificateRefused, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
+from broker_ctl.security.signed_requests import START_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,9 @@ _NO_HOSTS: Final = AllowedHosts()
 _MAX_REMEMBERED: Final = 10_000
 _MAX_SHOWN: Final = 200
 _USER = re.compile(r"//.*@", re.DOTALL)
+_START = re.compile("[0-9a-f]{32}")
+# How a request to a broker is signed, for a start that the broker has named; empty: it has not.
+SignFor = Callable[[str, str], Sign]
 
 
 class Source(StrEnum):
@@ -147,7 +152,8 @@ class PeerHttp:
         registered: addresses of a live broker by its registration; None: it has none, and is not
             called.
         requires_tls: whether requests go to https addresses only.
-        sign_for: how a request to a broker is signed; None: the cluster has no keys.
+        sign_for: how a request to a broker is signed, for a start that it has named; None: the
+            cluster has no keys.
         tls_for: the context in which a broker has to prove its id; None: brokers do not.
     """
 
@@ -158,7 +164,7 @@ class PeerHttp:
         registered: Callable[[str], BrokerUrls | None],
         *,
         requires_tls: bool = False,
-        sign_for: Callable[[str], Sign] | None = None,
+        sign_for: SignFor | None = None,
         tls_for: Callable[[str], SSLContext] | None = None,
     ) -> None:
         self._requires_tls = requires_tls
@@ -193,16 +199,24 @@ class PeerHttp:
             raise HttpError(f"{_shown(broker.broker_id)} is not registered")
         url = self._addresses.url_of(found, Source.REGISTRATION, requires_tls=self._requires_tls)
         sign_for, tls_for = self._sign_for, self._tls_for
-        try:
+
+        async def send(start: str = "") -> HttpReply:
             return await self._http.request(
                 method,
                 f"{url}{path}",
                 json=json,
                 content=content,
                 timeout_s=timeout_s,
-                sign=_with_cause(None if sign_for is None else sign_for(broker.broker_id)),
+                sign=_with_cause(None if sign_for is None else sign_for(broker.broker_id, start)),
                 ssl=None if tls_for is None else tls_for(broker.broker_id),
             )
+
+        try:
+            reply = await send()
+            # It has just started, and has refused the request before it read what it says.
+            start = reply.headers.get(START_HEADER, "")
+            is_wanted = reply.status == HTTPStatus.TOO_EARLY and _START.fullmatch(start)
+            return await send(start) if is_wanted else reply
         except CertificateRefused as error:
             self._addresses.refuse(broker.broker_id, str(error), Source.REGISTRATION)
             raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from broker_ctl.cli.runtime.cleartext import cleartext_option, require_private
 from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.secret_files import read_secret_file
@@ -47,6 +48,7 @@ def command() -> None:
         "there in place of the daemon."
     ),
 )
+@cleartext_option("a broker process")
 @output_option()
 def check(url: str, secret_file: Path, authority_listen: str, output: str) -> None:
     """Check that the broker process at URL implements the data-plane API.
@@ -62,6 +64,7 @@ def check(url: str, secret_file: Path, authority_listen: str, output: str) -> No
     from broker_ctl.dataplane.conformance.runner import check_broker
 
     listen = _parse_listen(authority_listen)
+    require_private(url, "secret")
     secret = _read_secret(secret_file)
     results = asyncio.run(check_broker(url, secret, listen, SystemClock()))
     if output == "json":

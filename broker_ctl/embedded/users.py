@@ -11,13 +11,13 @@ from typing import Final
 
 from broker_ctl.embedded.config import Extras
 from broker_ctl.errors import EmbeddedError
+from broker_ctl.security.guarded_files import read_guarded
 
 USER_FILE: Final = "broker.secret"
 _USER: Final = "broker"
 _PASSWORD_BYTES: Final = 24
 # Without quotes and backslashes, which the servers' file would have to escape.
 _LINE: Final = re.compile(r"([A-Za-z0-9_.-]+):([!#-\[\]-~]+)\n?")
-_OTHERS_WRITE: Final = 0o022
 _JAAS: Final = "jaas.conf"
 _PROVIDER: Final = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 
@@ -35,12 +35,7 @@ def sasl_user(directory: Path) -> Extras:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _make(path)
-        with path.open(encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_mode & _OTHERS_WRITE:
-                raise EmbeddedError(
-                    f"{path}: other users can write it; run chmod go-w, or remove it"
-                )
-            found = _LINE.fullmatch(file.read())
+        found = _LINE.fullmatch(read_guarded(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise EmbeddedError(f"{path}: {error}") from error
     if found is None:

@@ -1,7 +1,7 @@
 """Authentication: a chain of providers judges the evidence of a client, on every protocol alike."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
@@ -15,10 +15,12 @@ class Evidence:
     Attributes:
         token: its bearer token; empty: none.
         certificate: its client certificate, which the TLS handshake has verified; None: none.
+        is_local: whether its connection comes from a loopback address.
     """
 
     token: bytes = field(default=b"", repr=False)
     certificate: PeerCertificate | None = None
+    is_local: bool = False
 
 
 class Provider(Protocol):
@@ -57,7 +59,7 @@ class Authenticator:
     def authenticate(self, evidence: Evidence) -> Principal | None:
         """The principal of a client; None: nothing that it presents proves a role."""
         if evidence.token and evidence.certificate is not None:
-            evidence = Evidence(evidence.token)
+            evidence = replace(evidence, certificate=None)
         for provider in self._providers:
             principal = provider.authenticate(evidence)
             if principal is not None:

@@ -4,6 +4,7 @@ It is in a file that only the daemon's user can read, for as long as the daemon 
 the file could read the daemon's memory too. Commands find the file by the address of the daemon.
 """
 
+import errno
 import hmac
 import os
 import secrets
@@ -17,15 +18,15 @@ from urllib.parse import urlsplit
 
 from broker_ctl.errors import StartError
 from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.guarded_files import require_trusted
 from broker_ctl.security.principal import LOOPBACK_ROLE, Principal, Proof
+from broker_ctl.settings.addresses import reached_at
 
 _TOKEN_BYTES: Final = 32
 _FOLDER: Final = "broker-ctl"
 _SERVICE: Final = Path("/run") / _FOLDER
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_LOCALHOST: Final = "127.0.0.1"
 
 
 class LoopbackToken:
@@ -35,8 +36,8 @@ class LoopbackToken:
         self._token = secrets.token_urlsafe(_TOKEN_BYTES)
 
     def authenticate(self, evidence: Evidence) -> Principal | None:
-        """See `Provider.authenticate`."""
-        if not hmac.compare_digest(self._token.encode(), evidence.token):
+        """See `Provider.authenticate`; from another machine it proves nothing."""
+        if not evidence.is_local or not hmac.compare_digest(self._token.encode(), evidence.token):
             return None
         return Principal(LOOPBACK_ROLE, Proof.LOOPBACK_TOKEN)
 
@@ -92,19 +93,15 @@ def _of_user(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _name(host: str, port: int) -> str:
-    plain = _LOCALHOST if host == "localhost" else host
-    return f"{plain.replace(':', '_')}-{port}.token"
+    return f"{reached_at(host).replace(':', '_')}-{port}.token"
 
 
 def _make_private(directory: Path) -> None:
     directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     status = directory.lstat()
-    if not _is_own(status, os.geteuid()) or not stat.S_ISDIR(status.st_mode):
-        raise PermissionError(1, "other users of this machine can change it", str(directory))
-
-
-def _is_own(status: os.stat_result, *owners: int) -> bool:
-    return status.st_uid in owners and not status.st_mode & _OTHERS_WRITE
+    require_trusted(directory, status, {0, os.geteuid()})
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
 
 
 def _write(file: Path, token: str) -> None:
@@ -128,14 +125,11 @@ def _remove(file: Path, token: str) -> None:
 def _read(directory: Path, name: str) -> str | None:
     """The token in a file that no other user but root can have written."""
     try:
-        status = directory.lstat()
         # Only root makes directories beside that of the service.
-        owners = (status.st_uid,) if directory == _SERVICE else (0, os.geteuid())
-        if not _is_own(status, *owners):
-            return None
-        with os.fdopen(os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW)) as file:
-            return (
-                file.read(_TOKEN_BYTES * 2) if _is_own(os.fstat(file.fileno()), *owners) else None
-            )
+        others = {directory.lstat().st_uid} if directory == _SERVICE else set[int]()
+        file = directory / name
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW)) as opened:
+            require_trusted(file, os.fstat(opened.fileno()), {0, os.geteuid(), *others})
+            return opened.read(_TOKEN_BYTES * 2)
     except (OSError, ValueError):
         return None

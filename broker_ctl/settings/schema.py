@@ -10,6 +10,7 @@ The annotation declares how the text is parsed; the suffix of the field's name i
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final, Self
 
 from broker_ctl.core.model.catalog import Catalog
@@ -42,6 +43,16 @@ def unit_of(field_name: str) -> str:
     return next((unit for suffix, unit in _UNITS if field_name.endswith(suffix)), "")
 
 
+class Guard(Enum):
+    """How a file that decides who is believed is judged.
+
+    Nobody but root and the daemon's user may write either; a warning says who can read a secret.
+    """
+
+    SECRET = auto()
+    TRUST = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The part of a declaration that the field's type, name and default do not say.
@@ -61,6 +72,8 @@ class Setting:
         instead: keys that strategy balance reads in its place.
         is_off_when_empty: whether an empty text means None or an empty list, as in Pulsar, not the
             default.
+        guard: of the file that it names, if that decides who is believed.
+        files: with ``guard``, the files of the directory that it names; none: it names a file.
     """
 
     key: str
@@ -77,6 +90,8 @@ class Setting:
     is_off_when_empty: bool = False
     used_with: tuple[Condition, ...] = ()
     instead: tuple[str, ...] = ()
+    guard: Guard | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

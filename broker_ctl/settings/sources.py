@@ -31,6 +31,7 @@ class Reading:
         unused: keys of Pulsar without effect here.
         unknown: unknown keys.
         warnings: deprecated keys, which the next release no longer accepts.
+        file: the configuration file; None: there is none.
     """
 
     settings: Settings
@@ -38,6 +39,7 @@ class Reading:
     unused: tuple[Entry, ...]
     unknown: tuple[Entry, ...]
     warnings: tuple[Problem, ...]
+    file: Path | None = None
 
     def valid_settings(self) -> Settings:
         """The effective settings, if no source has a problem.
@@ -88,6 +90,7 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
         tuple(entry for intake in intakes for entry in intake.unused),
         tuple(entry for intake in intakes for entry in intake.unknown),
         tuple(warning for intake in intakes for warning in intake.warnings),
+        file,
     )
 
 

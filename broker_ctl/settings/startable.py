@@ -1,8 +1,10 @@
 """Reasons not to start a daemon with settings that are valid; other tools may use them."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from broker_ctl.errors import StartError
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING, WEAKENING
 from broker_ctl.settings.contradictions import start_refusals
 from broker_ctl.settings.schema import Entry, Problem
@@ -14,6 +16,7 @@ def start_problems(reading: Reading) -> tuple[Problem, ...]:
     settings = reading.settings
     accepted = settings.security.accepted_ignored_settings
     return (
+        *_writable_by_others(reading.file),
         *(refusal.problem(settings) for refusal in start_refusals(settings)),
         *(
             # Without the value, which may be a secret.
@@ -48,6 +51,16 @@ def ignored_security(reading: Reading) -> tuple[Entry, ...]:
     """Keys of Pulsar about security that were given in vain, accepted ones included."""
     tuning = (entry for entry in _effective(reading) if entry.key in TUNING and entry.value)
     return (*_ignored_restrictions(reading), *tuning)
+
+
+def _writable_by_others(file: Path | None) -> Iterator[Problem]:
+    """It says who is a super user, and names all files that decide who is believed."""
+    if file is None:
+        return
+    try:
+        read_guarded(file)
+    except OSError as error:
+        yield Problem(str(file), "", "", error.strerror or str(error))
 
 
 def _ignored_restrictions(reading: Reading) -> Iterator[Entry]:

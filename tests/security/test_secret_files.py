@@ -1,6 +1,7 @@
 """Secret files by their mode: what others can write is refused, what they can read is warned of."""
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.secret_files import read_secret_file
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.errors import StartError
+from broker_ctl.security.guarded_files import read_secret
 from tests.support.http.certificate_authority import issue
 
 Write = Callable[[int], Path]
@@ -147,11 +148,16 @@ def test_a_pipe_has_no_mode_to_judge() -> None:
         os.close(reader)
 
 
-def test_a_service_reads_a_file_of_another_user_by_its_group(
+def test_a_service_reads_a_file_of_root_by_its_group(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(0o640)
-    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    else:
+        of_root = list(file.stat())
+        of_root[stat.ST_UID] = 0
+        monkeypatch.setattr(os, "fstat", lambda _: os.stat_result(of_root))
     read_secret_file(file, "--token-file")
     assert capsys.readouterr().err == ""
 

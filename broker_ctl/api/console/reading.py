@@ -9,14 +9,14 @@ from aiohttp import web
 
 from broker_ctl.api.console.calls import CallReply, Calls
 from broker_ctl.api.console.sessions import Sessions
-from broker_ctl.api.http.access.broker_certificates import certificate_of
+from broker_ctl.api.http.access.broker_certificates import evidence_of
 from broker_ctl.clock import Clock
 from broker_ctl.console.acts.catalogue import ActRequest
 from broker_ctl.console.pages.bars import Band
 from broker_ctl.console.pages.frame import Frame, Row
 from broker_ctl.console.pages.judgement import Known
 from broker_ctl.console.render import prepare
-from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
@@ -170,7 +170,7 @@ class Reading:
         if authenticator is None or policy is None:
             return "", frozenset(Operation)
         token = self.sessions.token_of(request).encode()
-        principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+        principal = authenticator.authenticate(evidence_of(request, token))
         if principal is None:
             return "", frozenset()
         role = principal.role

@@ -12,11 +12,13 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
+from broker_ctl.api.http.access.authorization import may_everywhere
 from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import (
     MOST_PARTITIONS,
     THROTTLE,
+    UNCLEAN_ELECTION,
     brokers_in,
     changes_in,
     election_in,
@@ -38,6 +40,7 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import InvalidReplicas
+from broker_ctl.security.authorization.operations import Operation
 
 _ROOT: Final = "/control/v1/partitions"
 _TOPICS: Final = f"{_ROOT}/topics"
@@ -256,9 +259,15 @@ class PartitionRoutes:
 
     @supports_dry_run
     async def elect(self, admin: ControllerOperations, request: web.Request) -> web.Response:
-        """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
+        """``kind`` is preferred or unclean; unclean ones need ``partitions`` and a super user.
+
+        They give up records that were acknowledged, as the deletion of a topic does.
+        """
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
+        if kind == UNCLEAN_ELECTION and not may_everywhere(request, Operation.DELETE):
+            reason = "an unclean election gives up acknowledged records: it needs superUserRoles"
+            raise ApiError(403, reason, kind="Forbidden")
         note_change(request, after=body)
         reply = await admin.elect(kind, partitions, is_dry_run=is_dry_run(request))
         note_change(

@@ -27,7 +27,8 @@ _MOST_REPLICAS: Final = 100
 _MOST_NUMBER: Final = 2**31 - 1
 # Of bytes a second.
 _MOST_RATE: Final = 2**63 - 1
-_ELECTIONS: Final = ("preferred", "unclean")
+UNCLEAN_ELECTION: Final = "unclean"
+_ELECTIONS: Final = ("preferred", UNCLEAN_ELECTION)
 
 
 def topic_in_path(request: web.Request) -> str:

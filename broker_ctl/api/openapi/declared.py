@@ -147,7 +147,7 @@ _NAMESPACES: Final = {
     ),
     f"GET {_NAMESPACE}/replication": _reads(_TEXTS),
     f"POST {_NAMESPACE}/replication": _writes(409, body=_TEXTS),
-    f"GET {_NAMESPACE}/permissions": _reads(OBJECT),
+    f"GET {_NAMESPACE}/permissions": _reads(ref("Permissions")),
     f"GET {_NAMESPACE}/antiAffinity": _text(also=(204,)),
     f"POST {_NAMESPACE}/antiAffinity": _writes(body=TEXT, is_required=True),
     f"DELETE {_NAMESPACE}/antiAffinity": _writes(),

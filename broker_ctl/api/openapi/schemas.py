@@ -94,6 +94,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             **schema_of(NAMESPACE_POLICIES),
             "description": "The policies of a namespace; bundles is the ring.",
         },
+        "Permissions": {**by_name(listed(TEXT)), "description": "What each role may do."},
         "PartitionedTopicMetadata": record({"partitions": WHOLE}, properties=by_name(TEXT)),
         "NamespaceIsolationData": record(
             {

@@ -51,11 +51,12 @@ def command(
     Only what this authority has issued is renewed. For a new key, issue a new certificate.
     """
     from broker_ctl.errors import InvalidName
+    from broker_ctl.security.guarded_files import read_guarded
 
     target = certificate if out is None else out
     authority = load_authority(ca)
     try:
-        holder, renewed = authority.renew(certificate.read_bytes(), utc_now(), days)
+        holder, renewed = authority.renew(read_guarded(certificate), utc_now(), days)
     except InvalidName as error:
         raise click.ClickException(f"{certificate}: {error}") from error
     except OSError as error:

@@ -20,7 +20,6 @@ Examples:
   broker-ctl cluster-key show /etc/broker-ctl/cluster.key
   broker-ctl cluster-key show /etc/broker-ctl/cluster.key --output json
 """
-_MOST_BYTES: Final = 1 << 20
 
 
 @click.command(short_help="Write a new key to a new file.", epilog=_CREATE)
@@ -86,14 +85,14 @@ def read_keys(file: Path) -> "KeyFile":
     """The keys of a file.
 
     Raises:
-        ClickException: it cannot be read.
+        ClickException: it cannot be read, or others can write it.
         SettingsError: it holds no keys.
     """
+    from broker_ctl.security.guarded_files import read_guarded
     from broker_ctl.security.key_file import KeyFile
 
     try:
-        with file.open("rb") as opened:
-            content = opened.read(_MOST_BYTES)
+        content = read_guarded(file)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror or error}") from error
     found = KeyFile.parse(content.decode(errors="replace"))

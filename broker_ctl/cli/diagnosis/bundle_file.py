@@ -1,6 +1,7 @@
 """A support bundle: named texts without secrets in a tar.gz of bounded size."""
 
 import io
+import os
 import tarfile
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from broker_ctl.codec import encode_pretty
 _MEMBER_BYTES: Final = 8 * 1024 * 1024
 _TOTAL_BYTES: Final = 48 * 1024 * 1024
 _MODE: Final = 0o600
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class BundleFile:
@@ -56,11 +58,11 @@ class BundleFile:
     def write(self, path: Path) -> None:
         """Write the archive; only its owner can read it."""
         manifest = encode_pretty({"members": self._rows}) + b"\n"
+        # Of this mode from the first moment: who opens it earlier can read it all later.
         with (
-            path.open("xb") as raw,
+            os.fdopen(os.open(path, _CREATE, _MODE), "wb") as raw,
             tarfile.open(fileobj=raw, mode="w:gz") as archive,
         ):
-            path.chmod(_MODE)
             for name, data in (("manifest.json", manifest), *self._members):
                 member = tarfile.TarInfo(f"{self._top}/{name}")
                 member.size, member.mtime, member.mode = len(data), int(self._at_s), _MODE

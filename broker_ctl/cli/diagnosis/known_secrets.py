@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
 
-# Certificates and public keys are not secret, and useful.
-_PUBLIC: Final = ("Ca", "Cert", "Trust", "Public", "Jwks")
 _MAX_BYTES: Final = 1024 * 1024
 
 
 def known_secrets(settings: "Settings") -> Iterator[str]:
     """Whole files, their lines, what stands behind a colon in them, and each in base64 and hex."""
-    from broker_ctl.daemon.secrets.check import KEYS
     from broker_ctl.security.key_source import KeySource
+    from broker_ctl.settings.root import DECLARATIONS
+    from broker_ctl.settings.schema import Guard
 
-    for key in KEYS:
-        if any(word in key for word in _PUBLIC):
+    for key, one in DECLARATIONS.items():
+        # Certificates and public keys are not secret, and useful.
+        if one.setting.guard is not Guard.SECRET and not one.setting.files:
             continue
         value = settings.value(key)
         if isinstance(value, Path):
-            yield from _forms_of(value)
+            for file in [value / name for name in one.setting.files] or [value]:
+                yield from _forms_of(file)
         elif isinstance(value, KeySource):
             if value.path is None:
                 yield from (value.inline, value.inline.rpartition(",")[2])

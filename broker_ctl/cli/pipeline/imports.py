@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.cleartext import cleartext_option, require_private
 from broker_ctl.cli.runtime.extras import needing
 from broker_ctl.cli.runtime.formats import Output, output_option
 from broker_ctl.cli.runtime.output import echo_json, print_facts
+from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.cli.runtime.times import Time
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 from broker_ctl.clock import SystemClock
@@ -89,6 +91,7 @@ def command() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the bearer token of the server.",
 )
+@cleartext_option("a Prometheus")
 @output_option()
 def import_prometheus(
     *,
@@ -129,7 +132,7 @@ def import_prometheus(
         assumed_usage=assumed_usage / 100,
         bundles=bundles,
     )
-    token = None if token_file is None else token_file.read_text().strip()
+    token = None if token_file is None else _read_token(token_file, source)
     hours = asyncio.run(_imported(snapshot or source, label, history, token, rules))
     _show(hours, Output(output))
     if not any(each.cycles for each in hours):
@@ -137,6 +140,14 @@ def import_prometheus(
             f"{source} has no Pulsar metrics of cluster {cluster} in this time: see --since,"
             " --cluster and --all-series"
         )
+
+
+def _read_token(path: Path, url: str) -> str:
+    require_private(url)
+    token = read_secret_file(path, "--token-file").decode(errors="replace").strip()
+    if not token.isascii() or not token.isprintable() or not token:
+        raise click.BadParameter(f"{path} does not contain a token", param_hint="--token-file")
+    return token
 
 
 def _open_snapshot(path: str, cluster: str | None) -> "Snapshot":

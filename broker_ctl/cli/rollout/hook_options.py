@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from broker_ctl.cli.runtime.cleartext import require_private
+
 if TYPE_CHECKING:
     from broker_ctl.cli.rollout.hooks import RestartHook
 
@@ -73,5 +75,7 @@ def hook_of(options: dict[str, Any]) -> "RestartHook":
         return CommandHook.parse(command, timeout_s)
     if unit is not None:
         return systemd_hook(unit, timeout_s)
+    # The token of the service account deletes pods.
+    require_private(options["kubernetes_api"])
     credentials = options["kubernetes_credentials"] or Path(_SERVICE_ACCOUNT)
     return KubernetesHook(options["kubernetes_api"], credentials, timeout_s)

@@ -98,9 +98,11 @@ class KubernetesHook:
             raise RestartFailed(f"no other pod {pod} within {self.timeout_s:g} s")
 
     def _read(self, name: str) -> str:
+        from broker_ctl.security.guarded_files import read_guarded
+
         path = self.credentials / name
         try:
-            return path.read_text(encoding="utf-8").strip()
+            return read_guarded(path).decode().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise RestartFailed(f"{path} cannot be read: {error}") from error
 

@@ -11,12 +11,12 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 
+from broker_ctl.cli.runtime.cleartext import crosses_in_the_clear, refusal
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.web_address import AllowedHosts, WebAddress
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
-from broker_ctl.settings.addresses import is_loopback
 
 # As many as Pulsar's clients follow (maxLookupRedirects).
 MAX_REDIRECTS: Final = 20
@@ -130,15 +130,8 @@ class Client:
         Raises:
             HttpError: says what to do; nothing was sent.
         """
-        found = urlsplit(url)
-        is_local = found.hostname is not None and is_loopback(found.hostname)
-        if found.scheme == "https" or is_local or self._trust.allows_cleartext:
-            return
-        raise HttpError(
-            f"the token would cross the network to {found.netloc} in the clear: nothing was sent. "
-            "Use https, or --allow-cleartext (BROKER_CTL_ALLOW_CLEARTEXT=true) where the network "
-            f"is trusted [{request}]"
-        )
+        if crosses_in_the_clear(url) and not self._trust.allows_cleartext:
+            raise HttpError(f"{refusal(url)} [{request}]")
 
     def _require_trust(self, url: str, location: str, request: str) -> None:
         """Refuse a redirect whose target must not get the token.

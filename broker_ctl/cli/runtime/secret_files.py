@@ -11,14 +11,13 @@ def read_secret_file(path: Path, option: str, *, is_public: bool = False) -> byt
     Raises:
         click.BadParameter: it cannot be read, or others can write it.
     """
-    from broker_ctl.daemon.wiring.secret_files import read_guarded
+    from broker_ctl.security.guarded_files import read_guarded
 
     def warn(text: str) -> None:
-        if not is_public:
-            click.echo(f"warning: {option} {path}: {text}", err=True)
+        click.echo(f"warning: {option} {path}: {text}", err=True)
 
     try:
-        return read_guarded(path, warn)
+        return read_guarded(path, None if is_public else warn)
     except OSError as error:
         reason = error.strerror or error
         raise click.BadParameter(f"{path}: {reason}", param_hint=option) from error

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from broker_ctl.cli.runtime.cleartext import allows_cleartext, cleartext_option
 from broker_ctl.cli.runtime.formats import Output, chosen_format, output_option
 from broker_ctl.cli.runtime.secret_files import read_secret_file
 
@@ -25,17 +26,11 @@ T = TypeVar("T")
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _TIMEOUT: Final = "broker_ctl.timeout_s"
 _TRUSTED: Final = "broker_ctl.trusted_hosts"
-_CLEARTEXT: Final = "broker_ctl.allow_cleartext"
 
 
 def _keep_trusted(ctx: click.Context, param: click.Parameter, value: str) -> None:
     del param
     ctx.meta[_TRUSTED] = tuple(host.strip() for host in value.split(",") if host.strip())
-
-
-def _keep_cleartext(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # by click
-    del param
-    ctx.meta[_CLEARTEXT] = value
 
 
 _TOKEN_FILE: Final = click.option(
@@ -60,15 +55,6 @@ _TRUSTED_HOSTS: Final = click.option(
         "Further hosts to which the token is sent when a daemon redirects there; .example.com "
         "stands for every name below it."
     ),
-)
-_ALLOW_CLEARTEXT: Final = click.option(
-    "--allow-cleartext",
-    envvar="BROKER_CTL_ALLOW_CLEARTEXT",
-    show_envvar=True,
-    is_flag=True,
-    expose_value=False,
-    callback=_keep_cleartext,
-    help="Send the token to daemons on other machines over http too, unencrypted.",
 )
 _TLS_CA: Final = click.option(
     "--tls-ca",
@@ -162,7 +148,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     )
     @_TOKEN_FILE
     @_TRUSTED_HOSTS
-    @_ALLOW_CLEARTEXT
+    @cleartext_option("daemons")
     @_TLS_CA
     @_TLS_CERT
     @_TIMEOUT_OPTION
@@ -205,7 +191,7 @@ def target_of(
         timeout_s,
         meta.get(_TRUSTED, ()),
         bool(authorities),
-        meta.get(_CLEARTEXT, False),
+        allows_cleartext(meta),
     )
 
 

@@ -85,18 +85,8 @@ def load_key(
                     err=True,
                 )
             content = source.decode()
-        elif is_secret:
-            content = read_secret_file(source.path, option)
         else:
-            content = _read(source.path, option)
+            content = read_secret_file(source.path, option, is_public=not is_secret)
         return parse(content)
     except SettingsError as error:
         raise click.BadParameter(f"{source}: {error}", param_hint=option) from error
-
-
-def _read(path: Path, option: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or error
-        raise click.BadParameter(f"{path}: {reason}", param_hint=option) from error

@@ -11,7 +11,6 @@ from broker_ctl.clock import Clock
 from broker_ctl.daemon.secrets.checked_file import CheckedFile
 from broker_ctl.daemon.secrets.contents import check_content
 from broker_ctl.daemon.secrets.handshake import handshake_error
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
 from broker_ctl.daemon.wiring.security.store_identity import identity_of
@@ -26,40 +25,17 @@ from broker_ctl.daemon.wiring.tls import (
 )
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.security.certificates.spiffe import replica_broker_uri
+from broker_ctl.security.guarded_files import read_secret
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import OWN_BROKER, REPLICATION_TLS
 from broker_ctl.settings.effect import is_used
-from broker_ctl.settings.root import Settings
+from broker_ctl.settings.root import DECLARATIONS, Settings
 
 _SERVED: Final = "tlsCertificateFilePath"
 _PEERS_TRUST: Final = "brokerClientTrustCertsFilePath"
 _SHOWN: Final = "brokerClientCertificateFilePath"
 _TRUST: Final = "tlsTrustCertsFilePath"
-KEYS: Final = (
-    "tokenSecretKeyFile",
-    "tokenSecretKey",
-    "tokenPublicKey",
-    "tokenJwksFile",
-    "openIDTokenIssuerTrustCertsFilePath",
-    "clusterKeyFile",
-    _SERVED,
-    "tlsKeyFilePath",
-    _TRUST,
-    _PEERS_TRUST,
-    _SHOWN,
-    "brokerClientKeyFilePath",
-    "zookeeperAuthDigestFile",
-    "zookeeperSaslDigestFile",
-    "zookeeperTlsCaFile",
-    "zookeeperTlsCertFile",
-    "zookeeperTlsKeyFile",
-    "dataPlaneSecretFile",
-    "pulsarTokenFile",
-    "pulsarTlsTrustCertsFilePath",
-    "pulsarTlsCertificateFilePath",
-    "pulsarTlsKeyFilePath",
-)
 # How errors of the client's context begin, which name no file.
 _TO_ZOOKEEPER: Final = "TLS to ZooKeeper"
 
@@ -83,10 +59,14 @@ def check_secrets(settings: Settings, clock: Clock, warn_days: float) -> Sequenc
 
 
 def _paths(settings: Settings) -> Iterator[tuple[str, Path]]:
-    for key in KEYS:
-        value = settings.value(key)
+    for key, declaration in DECLARATIONS.items():
+        value = settings.value(key) if declaration.setting.guard is not None else None
         path = value.path if isinstance(value, KeySource) else value
-        if isinstance(path, Path) and is_used(settings, key):
+        if not isinstance(path, Path) or not is_used(settings, key):
+            continue
+        if declaration.setting.files:
+            yield from ((f"{key}/{name}", path / name) for name in declaration.setting.files)
+        else:
             yield key, path
 
 

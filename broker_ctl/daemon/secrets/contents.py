@@ -8,9 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from broker_ctl.daemon.secrets.checked_file import CheckedFile
-from broker_ctl.daemon.wiring.secret_files import read_guarded
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.security.rotation.expiry import expires_at_s
 from broker_ctl.security.static_tokens import is_hash, token_lines
+from broker_ctl.settings.root import DECLARATIONS
+from broker_ctl.settings.schema import Guard
 
 _MIN_RSA_BITS: Final = 2048
 _MIN_EC_BITS: Final = 256
@@ -19,7 +21,6 @@ _MIN_SECRET: Final = 32
 _MIN_PASSWORD: Final = 16
 _MIN_DISTINCT: Final = 10
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
-_PUBLIC: Final = frozenset({"tokenPublicKey", "tokenJwksFile"})
 _PASSWORDS: Final = frozenset({"zookeeperAuthDigestFile", "zookeeperSaslDigestFile"})
 _SECRETS: Final = frozenset({"dataPlaneSecretFile", "pulsarTokenFile"})
 
@@ -47,11 +48,9 @@ def check_content(file: CheckedFile, now_s: float, warn_days: float) -> None:
 
 
 def _read(file: CheckedFile) -> bytes | None:
-    is_secret = "Cert" not in file.key and "Ca" not in file.key and file.key not in _PUBLIC
+    guard = DECLARATIONS[file.key.partition("/")[0]].setting.guard
     try:
-        if is_secret:
-            return read_guarded(file.path, file.warnings.append)
-        return file.path.read_bytes()
+        return read_guarded(file.path, file.warnings.append if guard is Guard.SECRET else None)
     except OSError as error:
         file.errors.append(error.strerror or str(error))
         return None

@@ -1,6 +1,5 @@
 """Builds all parts of a broker's daemon; starts none."""
 
-from collections.abc import Callable
 from ssl import SSLContext
 from typing import Final
 
@@ -33,7 +32,7 @@ from broker_ctl.daemon.wiring.security.znode_signatures import requires_signatur
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.http_client import HttpClient, Sign
-from broker_ctl.peer_http import PeerHttp
+from broker_ctl.peer_http import PeerHttp, SignFor
 from broker_ctl.settings.root import Settings
 
 _PEER_REPLY_BYTES: Final = 1 << 20
@@ -111,7 +110,7 @@ class Assembly:
         """
         return self._to_brokers(http, peer_signer(self.foundation))
 
-    def _to_brokers(self, http: HttpClient, sign_for: Callable[[str], Sign] | None) -> PeerHttp:
+    def _to_brokers(self, http: HttpClient, sign_for: SignFor | None) -> PeerHttp:
         base, tls = self.foundation, self.foundation.settings.tls
         files = (tls.peers_trust_certs_file, tls.peers_certificate_file)
         return PeerHttp(
@@ -125,7 +124,7 @@ class Assembly:
 
     def _for_client(self, headers: Sign) -> PeerHttp:
         """Requests to other brokers for a client of this one, with the client's credentials."""
-        return self._to_brokers(self.clients_http, lambda _: headers)
+        return self._to_brokers(self.clients_http, lambda *_: headers)
 
     def _is_proven(self, broker_id: str) -> bool:
         """See `ClientForwarding`: by its certificate, or by the signature of its registration."""

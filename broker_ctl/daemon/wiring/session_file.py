@@ -4,12 +4,16 @@ Session id and password are all that a server asks of who resumes a session, so 
 owner may read it.
 """
 
+import logging
 import os
 from pathlib import Path
 
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.store.interface import NO_SESSION, SavedSession
+
+log = logging.getLogger(__name__)
 
 _NAME = "zookeeper-session.json"
 
@@ -41,9 +45,12 @@ def take(directory: Path) -> SavedSession:
     except FileNotFoundError:
         return NO_SESSION
     try:
-        row = decode_object(taken.read_bytes())
+        row = decode_object(read_guarded(taken))
         password = bytes.fromhex(row["password"])
         return SavedSession(int(row["session"]), password, int(row["last_xid"]))
+    except OSError as error:
+        log.warning("the session of the file %s is not resumed: %s", directory / _NAME, error)
+        return NO_SESSION
     except (CorruptRecord, KeyError, TypeError, ValueError):
         return NO_SESSION
     finally:

@@ -91,20 +91,26 @@ def tls_context(settings: Settings, *, is_anonymous: bool = False) -> ssl.SSLCon
         is_anonymous: whether to leave out the client certificate.
 
     Raises:
-        StartError: a file that cannot be read or is not a certificate or key.
-        SettingsError: others can write the key.
+        StartError: a file that is not a certificate or key.
+        SettingsError: a file that cannot be read, or that others can write.
     """
     zookeeper = settings.zookeeper
     if not zookeeper.tls_enabled:
         return None
+    for key, path in (
+        ("zookeeperTlsCaFile", zookeeper.tls_ca_file),
+        ("zookeeperTlsCertFile", zookeeper.tls_cert_file),
+    ):
+        if path is not None:
+            PemFile(key, path).read()
+    if zookeeper.tls_key_file is not None:
+        PemFile("zookeeperTlsKeyFile", zookeeper.tls_key_file).read_secret()
     try:
         context = ssl.create_default_context(cafile=zookeeper.tls_ca_file)
         if zookeeper.tls_cert_file is not None and not is_anonymous:
             context.load_cert_chain(zookeeper.tls_cert_file, zookeeper.tls_key_file)
     except (OSError, ssl.SSLError) as error:
         raise StartError(f"TLS to ZooKeeper: {error}") from error
-    if zookeeper.tls_key_file is not None:
-        PemFile("zookeeperTlsKeyFile", zookeeper.tls_key_file).read_guarded()
     return context
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.daemon.wiring.secret_files import read_guarded
+from broker_ctl.clock import SystemClock
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.certificates.peer_context import ProvingConnection
 from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.security.guarded_files import read_guarded
+from broker_ctl.security.rotation.expiry import expires_at_s
 from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
@@ -25,6 +27,7 @@ _VERSIONS: Final = {
     TlsProtocol.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_REVOCATIONS: Final = b"-----BEGIN X509 CRL-----"
 _PRIVATE_KEY: Final = b"PRIVATE KEY-----"
 _ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 _MISMATCH: Final = "KEY_VALUES_MISMATCH"
@@ -44,23 +47,21 @@ class PemFile:
         """The contents, which no error shows.
 
         Raises:
-            SettingsError: it cannot be read.
-        """
-        return self._read(self.path.read_bytes)
-
-    def read_guarded(self) -> bytes:
-        """The contents, as those of a secret.
-
-        Raises:
             SettingsError: it cannot be read, or others can write it.
         """
-        return self._read(
-            lambda: read_guarded(self.path, lambda text: log.warning("%s: %s", self, text))
-        )
+        return self._read(None)
 
-    def _read(self, read: Callable[[], bytes]) -> bytes:
+    def read_secret(self) -> bytes:
+        """The contents, with a warning if others can read them.
+
+        Raises:
+            SettingsError: as `read`.
+        """
+        return self._read(lambda text: log.warning("%s: %s", self, text))
+
+    def _read(self, warn: Callable[[str], None] | None) -> bytes:
         try:
-            return read()
+            return read_guarded(self.path, warn)
         except OSError as error:
             raise SettingsError(f"{self}: {error.strerror or error}") from error
 
@@ -80,7 +81,7 @@ class KeyPair:
         """
         if _CERTIFICATE not in self.certificate.read():
             raise SettingsError(f"{self.certificate}: holds no certificate in PEM form")
-        secret = self.private_key.read_guarded()
+        secret = self.private_key.read_secret()
         if _PRIVATE_KEY not in secret:
             raise SettingsError(f"{self.private_key}: holds no private key in PEM form")
         if any(mark in secret for mark in _ENCRYPTED):
@@ -118,6 +119,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
     if authorities is not None:
         _trust(context, authorities)
+        _revoke(context, settings)
         # A presented certificate is verified in either case.
         context.verify_mode = (
             ssl.CERT_REQUIRED if tls.requires_client_certificate else ssl.CERT_OPTIONAL
@@ -150,6 +152,7 @@ def replication_tls(settings: Settings) -> ReplicationTls | None:
     own.load_into(calling)
     for context in (serving, calling):
         _trust(context, authorities)
+        _revoke(context, settings)
         context.verify_mode = ssl.CERT_REQUIRED
     return ReplicationTls(settings.broker.cluster_name, serving, calling)
 
@@ -168,6 +171,8 @@ def peer_context(settings: Settings) -> ssl.SSLContext | None:
     context = client_context(
         _file("brokerClientTrustCertsFilePath", tls.peers_trust_certs_file), own
     )
+    if context is not None and tls.peers_trust_certs_file is not None:
+        _revoke(context, settings)
     if context is not None and own is not None and BROKER_CERTIFICATES.holds(settings):
         _require_own_id(settings, own)
         context.sslobject_class = ProvingConnection
@@ -255,3 +260,25 @@ def _trust(context: ssl.SSLContext, authorities: PemFile) -> None:
         context.load_verify_locations(authorities.path)
     except ssl.SSLError as error:
         raise SettingsError(f"{authorities}: {error}") from error
+
+
+def _revoke(context: ssl.SSLContext, settings: Settings) -> None:
+    """Refuse certificates that the list of their authority names, or whose authority has none."""
+    lists = _file("tlsRevocationListFile", settings.tls.revocation_list_file)
+    if lists is None:
+        return
+    content = lists.read()
+    if _REVOCATIONS not in content:
+        raise SettingsError(f"{lists}: holds no revocation list in PEM form")
+    try:
+        context.load_verify_locations(lists.path)
+        ends_at_s = expires_at_s(content)
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(f"{lists}: {error}") from error
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    if ends_at_s is not None and ends_at_s <= SystemClock().wall_ms() / 1000:
+        log.error(
+            "%s: a list has ended: certificates of its authority are refused until the file has a "
+            "newer one",
+            lists,
+        )

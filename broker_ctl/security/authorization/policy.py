@@ -17,7 +17,9 @@ from broker_ctl.security.authorization.resources import Resource, ResourceKind
 _UNGRANTED: Final = frozenset({Operation.LOOKUP, Operation.READ})
 # An admin of a tenant reads the tenant itself; only super users change it.
 _ADMIN_OF_TENANT: Final = frozenset({Operation.READ, Operation.READ_SENSITIVE})
-_NEVER_GRANTED: Final = frozenset({Operation.COMMAND})
+# What these do to a namespace happens to brokers, which are not the tenant's: in Pulsar only super
+# users unload and split bundles.
+_NEVER_GRANTED: Final = frozenset({Operation.COMMAND, Operation.MOVE, Operation.SPLIT})
 _BELOW_TENANT: Final = frozenset({ResourceKind.NAMESPACE, ResourceKind.TOPIC})
 _SETTINGS: Final[Mapping[Operation, str]] = {
     Operation.READ: "viewerRoles, operatorRoles or superUserRoles",
@@ -102,7 +104,7 @@ class AuthorizationPolicy:
             return ALLOWED
         settings = _SETTINGS.get(operation, "superUserRoles")
         hint = f"it is not in {settings}"
-        if self.is_enabled and resource.tenant:
+        if self.is_enabled and resource.tenant and operation not in _NEVER_GRANTED:
             hint += ", and there is no grant"
         return Decision(
             is_allowed=False, reason=f"role {role} may not {operation} {resource}: {hint}"

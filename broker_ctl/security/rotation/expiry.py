@@ -1,17 +1,23 @@
-"""When the certificate or the token in a file ends.
+"""When the certificate, the revocation list or the token in a file ends.
 
 jwt and cryptography are imported only where there is one: without either, a daemon needs neither,
 and starts sooner.
 """
 
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+import re
+from typing import Final
+
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_REVOCATIONS: Final = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
 
 
 def expires_at_s(content: bytes) -> float | None:
-    """The Unix time at which the first of the certificates (PEM) or the JSON Web Token ends.
+    """The Unix time at which the first certificate or revocation list (PEM), or the token ends.
 
-    None: it is neither, or a token without an end. The signature of a token is not verified.
+    None: it is none of these, or has no end. The signature of a JSON Web Token is not verified.
     """
+    if lists := _REVOCATIONS.findall(content):
+        return _first_update_s(lists)
     if _CERTIFICATE in content:
         return _first_end_s(content)
     import jwt
@@ -34,3 +40,13 @@ def _first_end_s(content: bytes) -> float | None:
     except ValueError:
         return None
     return min(one.not_valid_after_utc.timestamp() for one in certificates)
+
+
+def _first_update_s(lists: list[bytes]) -> float | None:
+    from cryptography import x509
+
+    try:
+        updates = [x509.load_pem_x509_crl(one).next_update_utc for one in lists]
+    except ValueError:
+        return None
+    return min((one.timestamp() for one in updates if one is not None), default=None)

@@ -14,7 +14,7 @@ from broker_ctl.settings.conditions import (
     given,
 )
 from broker_ctl.settings.durations import InSeconds
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 
 class DataPlaneKind(StrEnum):
@@ -53,6 +53,7 @@ class DataPlaneSettings:
             "File with the bearer secret with which the broker process and the daemon "
             "authenticate each other.",
             used_with=(OWN_BROKER,),
+            guard=Guard.SECRET,
         ),
     ] = None
     request_timeout_ms: Annotated[

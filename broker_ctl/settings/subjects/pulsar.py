@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from broker_ctl.settings.addresses import HOST, Address, HttpUrl, StateUrl
 from broker_ctl.settings.conditions import ATTACHED, IN_KUBERNETES, given, where
 from broker_ctl.settings.durations import InSeconds
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 # The name by which pods know the API server.
 _IN_CLUSTER: Final = HttpUrl("https", Address("kubernetes.default.svc", 443))
@@ -32,6 +32,7 @@ class PulsarSettings:
             "pulsarTokenFile",
             "File with the token of a superuser of the cluster.",
             used_with=(ATTACHED,),
+            guard=Guard.SECRET,
         ),
     ] = None
     admin_allowed_hosts: Annotated[
@@ -53,6 +54,7 @@ class PulsarSettings:
             "CA certificates (PEM) for verifying the certificates of the cluster's brokers; "
             "empty: the system's.",
             used_with=(ATTACHED,),
+            guard=Guard.TRUST,
         ),
     ] = None
     certificate_file: Annotated[
@@ -61,6 +63,7 @@ class PulsarSettings:
             "pulsarTlsCertificateFilePath",
             "Client certificate (PEM) for requests to the cluster.",
             used_with=(ATTACHED,),
+            guard=Guard.TRUST,
         ),
     ] = None
     key_file: Annotated[
@@ -69,6 +72,7 @@ class PulsarSettings:
             "pulsarTlsKeyFilePath",
             "Private key (PEM, not encrypted) of pulsarTlsCertificateFilePath.",
             used_with=(ATTACHED,),
+            guard=Guard.SECRET,
         ),
     ] = None
     acts: Annotated[
@@ -137,6 +141,8 @@ class PulsarSettings:
             "kubernetesServiceAccountDirectory",
             "Directory with the files token, ca.crt and namespace of the pod's service account.",
             used_with=(ATTACHED, IN_KUBERNETES),
+            guard=Guard.TRUST,
+            files=("token", "ca.crt", "namespace"),
         ),
     ] = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

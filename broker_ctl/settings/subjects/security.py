@@ -26,7 +26,7 @@ from broker_ctl.settings.conditions import (
     UNKEYED,
     either,
 )
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 
 class AuthenticationProvider(StrEnum):
@@ -86,6 +86,7 @@ class SecuritySettings:
             "File with static bearer tokens, the same on all brokers: role:secret on each line, or "
             "role:$sha256$ and the hash of a token.",
             used_with=(TOKENS,),
+            guard=Guard.SECRET,
         ),
     ] = None
     super_user_roles: Annotated[
@@ -175,6 +176,7 @@ class SecuritySettings:
             "base64. The first one signs what brokers send each other, all of them verify. Unset, "
             "with authenticationEnabled: keys are derived from the static tokens of super users, "
             "and from tokenSecretKey. A line that says derived stands for these.",
+            guard=Guard.SECRET,
         ),
     ] = None
     cluster_key_required: Annotated[

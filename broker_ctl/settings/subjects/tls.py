@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.conditions import OWN_BROKER, RELOADED, TLS_PORT
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.conditions import OWN_BROKER, RELOADED, TLS_PORT, either, given
+from broker_ctl.settings.schema import Guard, Setting
 
 
 class TlsProtocol(StrEnum):
@@ -26,6 +26,7 @@ class TlsSettings:
             "tlsCertificateFilePath",
             "Certificate chain (PEM) of the TLS ports.",
             used_with=(TLS_PORT,),
+            guard=Guard.TRUST,
         ),
     ] = None
     key_file: Annotated[
@@ -34,6 +35,7 @@ class TlsSettings:
             "tlsKeyFilePath",
             "Private key (PEM, not encrypted) of tlsCertificateFilePath.",
             used_with=(TLS_PORT,),
+            guard=Guard.SECRET,
         ),
     ] = None
     trust_certs_file: Annotated[
@@ -43,6 +45,19 @@ class TlsSettings:
             "CA certificates (PEM) for verifying client certificates; empty: no client "
             "certificate is requested.",
             used_with=(TLS_PORT,),
+            guard=Guard.TRUST,
+        ),
+    ] = None
+    revocation_list_file: Annotated[
+        Path | None,
+        Setting(
+            "tlsRevocationListFile",
+            "Revocation lists (PEM) of the authorities in tlsTrustCertsFilePath and "
+            "brokerClientTrustCertsFilePath: a certificate of a client or of another broker that "
+            "its authority's list names is refused, and so is one whose authority has no list "
+            "here, or one that has ended.",
+            used_with=(either(TLS_PORT, given("brokerClientTrustCertsFilePath")),),
+            guard=Guard.TRUST,
         ),
     ] = None
     requires_client_certificate: Annotated[
@@ -87,6 +102,7 @@ class TlsSettings:
             "brokerClientTrustCertsFilePath",
             "CA certificates (PEM) for verifying other brokers' certificates; empty: the system's.",
             used_with=(OWN_BROKER,),
+            guard=Guard.TRUST,
         ),
     ] = None
     peers_certificate_file: Annotated[
@@ -95,6 +111,7 @@ class TlsSettings:
             "brokerClientCertificateFilePath",
             "Client certificate (PEM) for requests to other brokers.",
             used_with=(OWN_BROKER,),
+            guard=Guard.TRUST,
         ),
     ] = None
     peers_key_file: Annotated[
@@ -103,5 +120,6 @@ class TlsSettings:
             "brokerClientKeyFilePath",
             "Private key (PEM, not encrypted) of brokerClientCertificateFilePath.",
             used_with=(OWN_BROKER,),
+            guard=Guard.SECRET,
         ),
     ] = None

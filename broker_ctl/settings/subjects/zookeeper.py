@@ -6,7 +6,7 @@ from typing import Annotated
 
 from broker_ctl.settings.conditions import HAS_IDENTITY, where
 from broker_ctl.settings.durations import InSeconds
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class ZooKeeperSettings:
         Setting(
             "zookeeperAuthDigestFile",
             "File with user:password for ZooKeeper's digest authentication.",
+            guard=Guard.SECRET,
         ),
     ] = None
     sasl_digest_file: Annotated[
@@ -26,6 +27,7 @@ class ZooKeeperSettings:
             "zookeeperSaslDigestFile",
             "File with user:password for SASL DIGEST-MD5, with which the daemon authenticates to "
             "the ZooKeeper servers.",
+            guard=Guard.SECRET,
         ),
     ] = None
     sets_acl: Annotated[
@@ -63,6 +65,7 @@ class ZooKeeperSettings:
             "zookeeperTlsCaFile",
             "CA certificates (PEM) for verifying the servers; empty: the system's.",
             used_with=(where("zookeeperTlsEnabled", "true"),),
+            guard=Guard.TRUST,
         ),
     ] = None
     tls_cert_file: Annotated[
@@ -71,6 +74,7 @@ class ZooKeeperSettings:
             "zookeeperTlsCertFile",
             "Client certificate (PEM) for connections to the servers.",
             used_with=(where("zookeeperTlsEnabled", "true"),),
+            guard=Guard.TRUST,
         ),
     ] = None
     tls_key_file: Annotated[
@@ -79,6 +83,7 @@ class ZooKeeperSettings:
             "zookeeperTlsKeyFile",
             "Private key (PEM) of zookeeperTlsCertFile.",
             used_with=(where("zookeeperTlsEnabled", "true"),),
+            guard=Guard.SECRET,
         ),
     ] = None
     max_requests_in_flight: Annotated[

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.errors import Ambiguous, ConnectionLoss, SessionExpired
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.store.in_process.keeper import EMPTY
 
 _LOCK: Final = "lock"
 _STATE: Final = "state.json"
 _NEW: Final = "state.json.new"
 _PRIVATE: Final = 0o600
+_MAX_BYTES: Final = 64 << 20
 
 
 class DirectoryKeeper:
@@ -68,7 +70,8 @@ class DirectoryKeeper:
 
     def _read(self) -> bytes:
         try:
-            return (self._directory / _STATE).read_bytes()
+            # Who writes it gives an operator's directives.
+            return read_guarded(self._directory / _STATE, max_bytes=_MAX_BYTES)
         except FileNotFoundError:
             return EMPTY
         except OSError as error:

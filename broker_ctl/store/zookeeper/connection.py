@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 from aiozk.protocol.request import Request
 
 from broker_ctl import errors
-from broker_ctl.clock import SystemClock
 from broker_ctl.addresses import Server
+from broker_ctl.clock import SystemClock
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.arrivals import Arrivals

@@ -427,3 +427,30 @@ async def test_operators_and_clients_show_a_token(http: HttpClient) -> None:
         assert (await http.request("GET", leader)).status == 401
         found = await operator.request("GET", leader)
         assert (found.status, found.json()["error"]) == (404, "TopicMissing")
+
+
+async def test_only_a_super_user_gives_up_acknowledged_records() -> None:
+    """As for the deletion of a topic; an operator elects the preferred leaders."""
+    operator = "0perator-0123456789abcdef"
+    text = f"admin:{TOKEN}\noperator:{operator}"
+    rules = ApiRules(CLUSTER, **admitting(text, ["admin"], operators=["operator"]))
+    chosen = [{"topic": "orders", "partition": 0}]
+    async with serving_brokers([free_port()], rules) as [broker]:
+        found = {}
+        for role, token in (("admin", TOKEN), ("operator", operator)):
+            async with HttpClient(
+                token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20
+            ) as http:
+                if role == "admin":
+                    await create(http, broker)
+                for kind in ("preferred", "unclean"):
+                    body = {"kind": kind, "partitions": chosen}
+                    reply = await ask(http, broker, "POST", f"{ROOT}/elections", body)
+                    found[role, kind] = reply.status
+        assert broker.partition_admin.written[-1][:2] == ("elect", "preferred")
+    assert found == {
+        ("admin", "preferred"): 200,
+        ("admin", "unclean"): 200,
+        ("operator", "preferred"): 200,
+        ("operator", "unclean"): 403,
+    }

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.security.attacks import connections, requests, starts
+from tests.security.attacks import connections, requests, starts, trusted_names
 from tests.security.attacks.scene import Outcome, Scene
 
 Attack = Callable[[Scene], Awaitable[Outcome]]
@@ -25,6 +25,12 @@ _ALL: Final = (
     starts.secrets_that_others_write,
     starts.secret_of_two_roles,
     starts.history_that_others_read,
+    trusted_names.authorities_that_others_write,
+    trusted_names.secret_that_others_replace,
+    trusted_names.token_for_the_other_localhost,
+    trusted_names.token_of_a_prometheus_in_the_clear,
+    trusted_names.credentials_in_policies,
+    trusted_names.move_by_the_admin_of_a_tenant,
     connections.revoked_token,
     connections.silent_sockets,
     connections.compressed_bodies,

@@ -17,6 +17,7 @@ from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.anonymous import anonymous_client
 
 SECRET: Final = "S3cretAdminToken0123456789"
+VIEWER: Final = "V1ewerTokenOfTheScene0123456789"
 _MOST_SEEN: Final = 150
 _BASE: Final = {
     "clusterName": "attacked",
@@ -47,7 +48,8 @@ class Scene:
     Attributes:
         guarded: asks clients for tokens, and ignores no grants.
         open_one: serves everybody, on loopback.
-        operator: a client with the token of a super user; stranger: one without any.
+        operator: a client with the token of a super user; stranger: one without any; viewer: one
+            with a token of viewerRoles.
         tokens: the file of the guarded daemon.
     """
 
@@ -57,6 +59,7 @@ class Scene:
     open_one: DaemonProcess
     operator: HttpClient
     stranger: HttpClient
+    viewer: HttpClient
     tokens: Path
 
     @property
@@ -161,7 +164,7 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
     with anonymous_client(address) as client:
         for chroot in ("/guarded", "/open"):
             client.ensure_path(chroot)
-    tokens = secret_file(directory / "tokens", f"admin:{SECRET}\n")
+    tokens = secret_file(directory / "tokens", f"admin:{SECRET}\nviewer:{VIEWER}\n")
     guarded = {
         **_BASE,
         "metadataStoreUrl": f"zk:{address}/guarded",
@@ -170,6 +173,7 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
         "authenticateMetricsEndpoint": "true",
         "tokenSecretKeyFile": str(tokens),
         "superUserRoles": "admin",
+        "viewerRoles": "viewer",
         "loadHistoryDirectory": str(directory / "history"),
         "tlsCertRefreshCheckDurationSec": "1",
     }
@@ -181,6 +185,9 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
         stranger = await stack.enter_async_context(
             HttpClient(timeout_s=PATIENCE_S, max_body_bytes=8 << 20)
         )
+        viewer = await stack.enter_async_context(
+            HttpClient(token=VIEWER, timeout_s=PATIENCE_S, max_body_bytes=8 << 20)
+        )
         running: list[DaemonProcess] = []
         for name, settings in (("guarded", guarded), ("open", open_one)):
             daemons = Daemons(directory / name, 1, settings)
@@ -190,4 +197,4 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
             await daemon.wait_ready(operator, PATIENCE_S)
             await _make_namespace(operator, daemon)
         protected, unprotected = running
-        yield Scene(directory, address, protected, unprotected, operator, stranger, tokens)
+        yield Scene(directory, address, protected, unprotected, operator, stranger, viewer, tokens)

@@ -118,7 +118,7 @@ def expected(role: str, rule: Rule, path: str, *, is_enabled: bool) -> bool:
         return operation in {"read", "lookup"}
     kind = rule.resource_of.__name__.partition("_")[0]
     by_role = {
-        "tenant-admin": kind in {"namespace", "topic"}
+        "tenant-admin": (kind in {"namespace", "topic"} and operation not in {"move", "split"})
         or (kind == "tenant" and operation in {"read", "read sensitive data of"}),
         "consumer": operation == "lookup" and kind in {"namespace", "topic"},
         "producer": operation == "lookup" and kind == "topic" and "/x" in path,

@@ -79,9 +79,11 @@ def test_without_grants_everybody_with_a_role_reads_and_looks_up_and_changes_not
             assert allowed("nobody", resource) == set()
 
 
-def test_an_admin_of_a_tenant_has_all_below_it_and_reads_the_tenant() -> None:
+def test_an_admin_of_a_tenant_has_all_below_it_but_what_happens_to_brokers() -> None:
     for resource in (SPACE, ORDERS):
-        assert allowed("tenant-admin", resource) == set(Operation) - {Operation.COMMAND}
+        assert allowed("tenant-admin", resource) == set(Operation) - {
+            *(Operation.COMMAND, Operation.MOVE, Operation.SPLIT)
+        }
     assert allowed("tenant-admin", TENANT) == {Operation.READ, Operation.READ_SENSITIVE}
     assert not WRITES & allowed("tenant-admin", TENANT)
     for resource in (CLUSTER, BROKER):

@@ -19,7 +19,7 @@ from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.security.signed_requests import HEADER, RequestSigner
+from broker_ctl.security.signed_requests import HEADER, START_HEADER, RequestSigner
 from broker_ctl.store import paths
 from tests.support.daemon.running_daemons import (
     NAMESPACE,
@@ -127,10 +127,16 @@ async def test_a_signed_command_counts_once_at_its_broker_and_gives_no_other_rig
         signer = RequestSigner(ClusterKeys.of([KEY]), "127.0.0.1:1")
 
         def signed(path: str, body: bytes = ORDER, method: str = "POST") -> str:
-            headers = signer.sign(daemon.broker_id, method, path, body, SystemClock().wall_ms())
+            now_ms = SystemClock().wall_ms()
+            headers = signer.sign(daemon.broker_id, method, path, body, now_ms, start=start)
             return headers[HEADER]
 
-        path = "/control/v1/acquire"
+        path, start = "/control/v1/acquire", ""
+        # It has just started: a request before its start could have been signed by a clock ahead.
+        early = {HEADER: signed(path)}
+        wanted = await http.request("POST", daemon.url + path, content=ORDER, sign=lambda *_: early)
+        assert wanted.status == 425
+        start = wanted.headers[START_HEADER]
         header = signed(path)
         # The command is malformed, which only an accepted sender hears.
         assert (await post(daemon, path, ORDER, header))[0] == 400

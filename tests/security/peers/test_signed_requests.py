@@ -8,12 +8,14 @@ import pytest
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import (
     HEADER,
+    MAX_AHEAD_MS,
     MAX_SKEW_MS,
     NonceMemory,
     Refusal,
     RequestSigner,
     RequestVerifier,
     SignatureRefused,
+    StartWanted,
 )
 
 KEYS = ClusterKeys.of([bytes(range(32))])
@@ -21,8 +23,10 @@ NOW_MS = 1_800_000_000_000
 PATH, BODY = "/control/v1/acquire?x=%20", b'{"epoch":1}'
 
 
-def signed(target: str = "b-2:8080", keys: ClusterKeys = KEYS, now_ms: int = NOW_MS) -> str:
-    header = RequestSigner(keys, "b-1:8080").sign(target, "POST", PATH, BODY, now_ms)
+def signed(
+    target: str = "b-2:8080", keys: ClusterKeys = KEYS, now_ms: int = NOW_MS, start: str = ""
+) -> str:
+    header = RequestSigner(keys, "b-1:8080").sign(target, "POST", PATH, BODY, now_ms, start=start)
     assert set(header) == {HEADER}
     return header[HEADER]
 
@@ -44,14 +48,15 @@ def test_a_request_is_accepted_once(verifier: RequestVerifier) -> None:
 
 
 def test_a_request_is_remembered_for_as_long_as_it_is_valid(verifier: RequestVerifier) -> None:
-    header = signed(now_ms=NOW_MS + MAX_SKEW_MS)
+    header = signed(now_ms=NOW_MS + MAX_AHEAD_MS)
     verifier.verify(header, "POST", PATH, NOW_MS)
-    for later_ms in range(0, 2 * MAX_SKEW_MS + 1, MAX_SKEW_MS // 4):
+    valid_ms = MAX_AHEAD_MS + MAX_SKEW_MS
+    for later_ms in range(0, valid_ms + 1, MAX_SKEW_MS // 4):
         verifier.verify(signed(now_ms=NOW_MS + later_ms), "POST", PATH, NOW_MS + later_ms)
         with pytest.raises(SignatureRefused, match="repeats"):
             verifier.verify(header, "POST", PATH, NOW_MS + later_ms)
     with pytest.raises(SignatureRefused, match="60 s are allowed"):
-        verifier.verify(header, "POST", PATH, NOW_MS + 2 * MAX_SKEW_MS + 1)
+        verifier.verify(header, "POST", PATH, NOW_MS + valid_ms + 1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_a_request_is_remembered_for_as_long_as_it_is_valid(verifier: RequestVer
         (signed().replace("b-1", "b-\udcd9"), "POST", PATH, "not of a key"),
         (signed().replace(f" {NOW_MS} ", f" {NOW_MS + 1} "), "POST", PATH, "not of a key"),
         (signed(now_ms=NOW_MS - MAX_SKEW_MS - 1), "POST", PATH, "60 s are allowed"),
-        (signed(now_ms=NOW_MS + MAX_SKEW_MS + 1), "POST", PATH, "60 s are allowed"),
+        (signed(now_ms=NOW_MS + MAX_AHEAD_MS + 1), "POST", PATH, "60 s are allowed"),
         ("", "POST", PATH, "malformed"),
         ("1 2 3 4 5 6 7", "POST", PATH, "malformed"),
         (signed().replace("1 ", "2 ", 1), "POST", PATH, "unknown version"),
@@ -92,6 +97,38 @@ def test_a_request_from_before_the_start_is_refused() -> None:
     restarted = RequestVerifier(KEYS, "b-2:8080", NOW_MS + 1)
     with pytest.raises(SignatureRefused, match="before this daemon started"):
         restarted.verify(signed(), "POST", PATH, NOW_MS + 2)
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 1, MAX_AHEAD_MS // 2, MAX_AHEAD_MS])
+def test_what_was_seen_before_a_restart_counts_never_again(ahead_ms: int) -> None:
+    """Also where the clock of the sender is ahead, whenever it is tried."""
+    header = signed(now_ms=NOW_MS + ahead_ms)
+    RequestVerifier(KEYS, "b-2:8080", NOW_MS - MAX_AHEAD_MS - 1).verify(
+        header, "POST", PATH, NOW_MS
+    )
+    restarted = RequestVerifier(KEYS, "b-2:8080", NOW_MS + 1)
+    for now_ms in range(NOW_MS + 2, NOW_MS + 2 * MAX_SKEW_MS, 1_000):
+        with pytest.raises(SignatureRefused):
+            restarted.verify(header, "POST", PATH, now_ms)
+
+
+def test_a_request_after_a_restart_is_signed_for_this_start_and_counts_once() -> None:
+    restarted = RequestVerifier(KEYS, "b-2:8080", NOW_MS)
+    with pytest.raises(StartWanted) as wanted:
+        restarted.verify(signed(now_ms=NOW_MS + 1), "POST", PATH, NOW_MS + 1)
+    header = signed(now_ms=NOW_MS + 2, start=wanted.value.start)
+    assert restarted.verify(header, "POST", PATH, NOW_MS + 2).covers(BODY)
+    with pytest.raises(SignatureRefused, match="repeats"):
+        restarted.verify(header, "POST", PATH, NOW_MS + 3)
+    again = RequestVerifier(KEYS, "b-2:8080", NOW_MS + 4)
+    with pytest.raises(SignatureRefused, match="another start"):
+        again.verify(header, "POST", PATH, NOW_MS + 5)
+    forged = header.replace(wanted.value.start, "0" * 32)
+    with pytest.raises(SignatureRefused, match="not of a key"):
+        restarted.verify(forged, "POST", PATH, NOW_MS + 3)
+    # Once no clock can have been so far ahead, one way is enough.
+    later_ms = NOW_MS + MAX_AHEAD_MS + 1
+    restarted.verify(signed(now_ms=later_ms), "POST", PATH, later_ms)
 
 
 def test_the_memory_is_bounded_and_refuses_rather_than_forgets() -> None:

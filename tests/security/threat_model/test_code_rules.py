@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import broker_ctl
-from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.authentication import Evidence
 from broker_ctl.security.static_tokens import StaticTokens
@@ -111,15 +110,3 @@ def test_known_and_unknown_tokens_are_compared_equally_often(
         tokens.authenticate(Evidence(token))
         # Of all, and of equal length: neither place nor likeness shows in the time.
         assert compared == [0, 0, 0]
-
-
-def test_the_directory_of_a_secret_is_not_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    file = tmp_path / "open" / "secret"
-    file.write_bytes(b"role:secret")
-    file.chmod(0o600)
-    assert read_secret_file(file, "--token-file") == b"role:secret"
-    assert capsys.readouterr().err == ""

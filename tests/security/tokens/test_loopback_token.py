@@ -56,7 +56,7 @@ def test_a_published_token_is_found_by_its_url_until_the_end(tmp_path: Path) -> 
         for url in (URL, "http://localhost:8080/", "https://127.0.0.1:8443"):
             found = find_token(url, environment(tmp_path))
             assert found is not None
-            assert token.authenticate(Evidence(found.encode())) == PRINCIPAL
+            assert token.authenticate(Evidence(found.encode(), is_local=True)) == PRINCIPAL
         for url in ("http://127.0.0.1:8081", "http://127.0.0.2:8080", "http://[::1]:8080", "x"):
             assert find_token(url, environment(tmp_path)) is None
         (file, _) = place(tmp_path).iterdir()
@@ -79,8 +79,8 @@ def test_the_end_of_a_daemon_takes_nothing_from_the_one_that_has_its_port_now(
         assert first is not None
         assert second is not None
         assert first != second
-        assert one.authenticate(Evidence(second.encode())) is None
-        assert one.authenticate(Evidence()) is None
+        assert one.authenticate(Evidence(second.encode(), is_local=True)) is None
+        assert one.authenticate(Evidence(is_local=True)) is None
     assert find_token(URL, environment(tmp_path)) is None
 
 

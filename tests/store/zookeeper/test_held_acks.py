@@ -1,8 +1,8 @@
 """Three servers whose commits are slow, and a client that moves between them meanwhile.
 
 A follower pairs a commit with the request that waits for it by session and xid alone (docs:
-zookeeper-xids). If a client used a number twice, the first test would hold the lock of another node,
-and in the second one the follower would end itself: it takes the transaction for the `sync`.
+zookeeper-xids). If a client used a number twice, the first test would hold the lock of another
+node, and in the second one the follower would end itself: it takes the transaction for the `sync`.
 """
 
 import random

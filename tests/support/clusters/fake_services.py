@@ -632,7 +632,7 @@ class Broker:
             peers=PeerHttp(peers, PeerAddresses(), self.world.brokers.get),
             forwarding=ClientForwarding(
                 lambda headers: PeerHttp(
-                    peers, PeerAddresses(), self.world.brokers.get, sign_for=lambda _: headers
+                    peers, PeerAddresses(), self.world.brokers.get, sign_for=lambda *_: headers
                 ),
                 self.world.proven.__contains__,
             ),

@@ -116,7 +116,7 @@ def _parts(
     if isinstance(value, ssl.SSLContext):
         found[f"{path}:"] = label, "SSLContext"
         authorities = [each["serialNumber"] for each in value.get_ca_certs()]
-        for field in ("minimum_version", "maximum_version", "verify_mode"):
+        for field in ("minimum_version", "maximum_version", "verify_mode", "verify_flags"):
             yield getattr(value, field), f"{path}.{field}", f"{label}.{field}"
         yield str(authorities), f"{path}.authorities", f"{label}.authorities"
     elif isinstance(value, _SEVERAL):

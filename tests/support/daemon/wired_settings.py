@@ -594,6 +594,12 @@ WIRED: Final = (
         TLS_PORT,
     ),
     Wired(
+        "tlsRevocationListFile",
+        f"{TLS / 'revoked.pem'}",
+        {"ApiRules.tls.verify_flags": 1},
+        (*TLS_PORT, f"tlsTrustCertsFilePath={CERTIFICATE}"),
+    ),
+    Wired(
         "tlsRequireTrustedClientCertOnConnect",
         "true",
         {"ApiRules.tls.verify_mode": 1},

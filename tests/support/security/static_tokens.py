@@ -14,12 +14,21 @@ class Admission(TypedDict):
     policy: AuthorizationPolicy
 
 
-def admitting(text: str, super_users: Collection[str], readers: Collection[str] = ()) -> Admission:
+def admitting(
+    text: str,
+    super_users: Collection[str],
+    readers: Collection[str] = (),
+    operators: Collection[str] = (),
+) -> Admission:
     """Arguments of `ApiRules`: the lines of a secret file, and who may do what."""
     authenticator = Authenticator([StaticTokens.parse(text)])
     return Admission(
         authenticator=authenticator,
         policy=AuthorizationPolicy(
-            ClusterRoles(super_users=frozenset(super_users), viewers=frozenset(readers))
+            ClusterRoles(
+                super_users=frozenset(super_users),
+                operators=frozenset(operators),
+                viewers=frozenset(readers),
+            )
         ),
     )

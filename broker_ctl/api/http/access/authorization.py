@@ -7,12 +7,13 @@ of each route. A broker process reads its authority with the secret that it shar
 
 import hmac
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from aiohttp import hdrs, web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certificate_of
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, evidence_of
 from broker_ctl.api.http.access.known_clients import KnownClient, Sender
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
@@ -24,13 +25,18 @@ from broker_ctl.api.http.request_params import topic_in
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
-from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import Decision
 from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.security.principal import Principal, Proof
-from broker_ctl.security.signed_requests import HEADER, SignatureRefused
+from broker_ctl.security.signed_requests import (
+    HEADER,
+    START_HEADER,
+    SignatureRefused,
+    StartWanted,
+)
 
 _SCHEME: Final = "bearer"
 _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
@@ -97,6 +103,11 @@ class Authorizer:
                 return None
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
+        except StartWanted as met:
+            # A broker that repeats it signed for this start is no stranger.
+            wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(met))
+            wanted.headers[START_HEADER] = met.start
+            return wanted
         except SignatureRefused as met:
             verdict, who = responses.error(401, "Unauthorized", str(met)), str(met)
         self._rejected.record(request, verdict.status, who)
@@ -219,7 +230,7 @@ class Authorizer:
     ) -> Client | web.Response:
         """As `_client_of`, by what the request shows; its connection keeps it."""
         era, token = authenticator.era, _token(request)
-        principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+        principal = authenticator.authenticate(evidence_of(request, token))
         if principal is None:
             return _unauthorized()
         _note(request, Sender(principal))

@@ -5,9 +5,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.clock import Clock
+from broker_ctl.security.authentication import Evidence
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate, peer_certificate
 from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.settings.addresses import is_loopback
 
 _SENDER: Final = web.RequestKey("certified_sender", str)
 
@@ -46,6 +48,12 @@ def certified_sender(request: web.Request) -> str:
     """Id of the broker whose certificate a request comes with; empty: it is not a broker's."""
     sender: str = request.get(_SENDER, "")
     return sender
+
+
+def evidence_of(request: web.Request, token: bytes) -> Evidence:
+    """What the client of a request presents, with this token."""
+    is_local = is_loopback(request.remote or "")
+    return Evidence(token, certificate_of(request), is_local=is_local)
 
 
 def certificate_of(request: web.Request) -> PeerCertificate | None:

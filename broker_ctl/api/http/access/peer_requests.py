@@ -17,6 +17,7 @@ from broker_ctl.security.signed_requests import (
     RequestSignature,
     RequestVerifier,
     SignatureRefused,
+    StartWanted,
 )
 
 # Only brokers send them. Operators have verbs of their own.
@@ -73,6 +74,7 @@ class PeerRequests:
         With ``brokers``, a client certificate has to be that of the broker that has signed.
 
         Raises:
+            StartWanted: it has one that has to name the start of this process, too.
             SignatureRefused: it has one that proves nothing.
         """
         headers = request.headers.getall(HEADER, ())
@@ -86,6 +88,8 @@ class PeerRequests:
             if brokers is not None and brokers.contradicts(request, signature.source):
                 reason = f"{signature.source!r} has signed it, and the certificate is another's"
                 raise SignatureRefused(Refusal.OTHER_CERTIFICATE, reason)
+        except StartWanted:
+            raise
         except SignatureRefused as refused:
             self._on_refusal(refused.kind.value)
             raise

@@ -118,9 +118,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     """,
     (Operation.READ, ResourceKind.TENANT): "GET /admin/v2/namespaces/{tenant}",
     (Operation.READ, ResourceKind.NAMESPACE): """
-        GET /admin/v2/namespaces/{tenant}/{namespace}
         GET /admin/v2/namespaces/{tenant}/{namespace}/replication
-        GET /admin/v2/namespaces/{tenant}/{namespace}/permissions
         GET /admin/v2/namespaces/{tenant}/{namespace}/antiAffinity
         GET /admin/v2/resource-quotas/{tenant}/{namespace}/{bundle}
     """,
@@ -130,6 +128,10 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /admin/v2/clusters/{cluster}/peers
         GET /admin/v2/brokers/internal-configuration
         GET /control/v1/stacks
+    """,
+    (Operation.READ_SENSITIVE, ResourceKind.NAMESPACE): """
+        GET /admin/v2/namespaces/{tenant}/{namespace}
+        GET /admin/v2/namespaces/{tenant}/{namespace}/permissions
     """,
     (Operation.READ_SENSITIVE, ResourceKind.TENANT): "GET /admin/v2/tenants/{tenant}",
     (Operation.MONITOR, ResourceKind.CLUSTER): """

@@ -9,6 +9,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.settings.addresses import StateKind, StateUrl
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.in_process.directory import DirectoryKeeper
@@ -91,12 +92,13 @@ class _Token:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return read_guarded(file).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StartError(f"{_DIRECTORY}={file.parent}: {error}") from error
 
 
 def _trusting(certificates: Path) -> ssl.SSLContext:
+    _read(certificates)
     try:
         return ssl.create_default_context(cafile=certificates)
     except (OSError, ssl.SSLError) as error:

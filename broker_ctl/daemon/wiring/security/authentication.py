@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authorization import cluster_roles
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
+from broker_ctl.security.guarded_files import read_secret
 from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
 from broker_ctl.security.rotation.provider import NewestProvider
 from broker_ctl.security.rotation.reloadable import Reloadable

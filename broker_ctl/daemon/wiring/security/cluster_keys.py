@@ -6,13 +6,13 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.wiring.secret_files import read_guarded, read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication, build_authentication
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.errors import SettingsError
 from broker_ctl.instruments.kinds import Labels
 from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.cluster_key import ClusterKeys, derive_keys
+from broker_ctl.security.guarded_files import read_guarded, read_secret
 from broker_ctl.security.key_file import KeyFile
 from broker_ctl.security.rotation.newest_keys import NewestKeys
 from broker_ctl.security.rotation.reloader import Reloader
@@ -93,7 +93,7 @@ def _shared_secrets(settings: Settings, authentication: Authentication) -> Itera
     file = settings.security.secret_file
     if file is not None and TOKENS.holds(settings):
         # Authentication has warned of those who can read it.
-        text = read_guarded(file, lambda _: None).decode(errors="replace")
+        text = read_guarded(file).decode(errors="replace")
         yield from StaticTokens.parse(text).of_roles(authentication.roles.super_users)
     if not TOKENS.holds(settings):
         return

@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.security.jwks import KeySet
 from broker_ctl.security.jwt_keys import JwtKey
 from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.settings.root import Settings
+from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.schema import Guard
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,7 @@ def read_jwt_key(settings: Settings) -> JwtKey | None:
 
 def _read_jwks(path: Path) -> KeySet:
     try:
-        # Public keys may be read by all users.
-        return KeySet.parse(read_guarded(path, lambda _: None))
+        return KeySet.parse(read_guarded(path))
     except OSError as error:
         raise SettingsError(f"tokenJwksFile={path}: {error.strerror or error}") from error
     except SettingsError as error:
@@ -58,12 +58,13 @@ def _read_jwks(path: Path) -> KeySet:
 
 def _read(key: str, source: KeySource, parse: Callable[[bytes], JwtKey]) -> JwtKey:
     def warn(text: str) -> None:
-        # A public key may be read by all users.
-        if key == "tokenSecretKey":
-            log.warning("%s=%s: %s", key, source, text)
+        log.warning("%s=%s: %s", key, source, text)
 
     try:
-        return parse(source.decode() if source.path is None else read_guarded(source.path, warn))
+        if source.path is None:
+            return parse(source.decode())
+        is_secret = DECLARATIONS[key].setting.guard is Guard.SECRET
+        return parse(read_guarded(source.path, warn if is_secret else None))
     except OSError as error:
         raise SettingsError(f"{key}={source}: {error.strerror or error}") from error
     except SettingsError as error:

@@ -9,7 +9,7 @@ from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.security.authentication import broker_identity
 from broker_ctl.errors import SettingsError
-from broker_ctl.http_client import Sign
+from broker_ctl.peer_http import SignFor
 from broker_ctl.security.certificates.peer_context import PeerContexts
 from broker_ctl.security.signed_requests import Refusal, RequestSigner
 from broker_ctl.settings.root import Settings
@@ -17,14 +17,14 @@ from broker_ctl.settings.root import Settings
 log = logging.getLogger(__name__)
 
 
-def peer_signer(base: Foundation) -> Callable[[str], Sign] | None:
+def peer_signer(base: Foundation) -> SignFor | None:
     """Signs this broker's requests to another one; None: the cluster has no keys."""
     keys, wall_ms = base.cluster_keys, base.clock.wall_ms
     if keys is None:
         return None
     signer = RequestSigner(keys, base.urls.broker_id)
-    return lambda target: (
-        lambda method, path, body: signer.sign(target, method, path, body, wall_ms())
+    return lambda target, start: (
+        lambda method, path, body: signer.sign(target, method, path, body, wall_ms(), start=start)
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import (
     PemFile,
     client_context,
@@ -17,6 +16,7 @@ from broker_ctl.daemon.wiring.tls import (
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.instruments.kinds import Labels
 from broker_ctl.instruments.secrets import SecretInstruments
+from broker_ctl.security.guarded_files import read_secret
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.security.rotation.newest_secret import NewestSecret
 from broker_ctl.security.rotation.reloadable import Reloadable
@@ -28,11 +28,18 @@ T = TypeVar("T")
 
 # Pulsar's 0, at each new connection, would let clients make the daemon read files.
 _MIN_PERIOD_S: Final = 1.0
-_SERVER: Final = ("tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath")
+_REVOCATIONS: Final = "tlsRevocationListFile"
+_SERVER: Final = (
+    "tlsCertificateFilePath",
+    "tlsKeyFilePath",
+    "tlsTrustCertsFilePath",
+    _REVOCATIONS,
+)
 _PEERS: Final = (
     "brokerClientTrustCertsFilePath",
     "brokerClientCertificateFilePath",
     "brokerClientKeyFilePath",
+    _REVOCATIONS,
 )
 _DATAPLANE: Final = "dataplane-secret"
 _ISSUER_TRUST: Final = "openIDTokenIssuerTrustCertsFilePath"

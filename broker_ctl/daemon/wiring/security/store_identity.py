@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.security.guarded_files import read_secret
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import HAS_IDENTITY

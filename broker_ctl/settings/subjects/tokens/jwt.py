@@ -7,7 +7,7 @@ from typing import Annotated
 
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.settings.conditions import BEARER_TOKENS, OWN_BROKER, TOKENS, given
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 _KEY_FORMS = "file:///path, /path, data:;base64,... or base64"
 
@@ -34,6 +34,7 @@ class JwtSettings:
             "Secret key (HMAC) that verifies JSON Web Tokens, as the bytes of a file or inline.",
             allowed=_KEY_FORMS,
             used_with=(TOKENS,),
+            guard=Guard.SECRET,
         ),
     ] = None
     public_key: Annotated[
@@ -43,6 +44,7 @@ class JwtSettings:
             "Public key that verifies JSON Web Tokens: DER, base64 or PEM, in a file or inline.",
             allowed=_KEY_FORMS,
             used_with=(TOKENS,),
+            guard=Guard.TRUST,
         ),
     ] = None
     public_algorithm: Annotated[
@@ -60,6 +62,7 @@ class JwtSettings:
             "File with a JSON Web Key Set: public keys that verify JSON Web Tokens, each of which "
             "names its key by kid.",
             used_with=(TOKENS,),
+            guard=Guard.TRUST,
         ),
     ] = None
     role_claim: Annotated[

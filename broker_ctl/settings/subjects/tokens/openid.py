@@ -6,7 +6,7 @@ from typing import Annotated
 
 from broker_ctl.settings.conditions import OPENID
 from broker_ctl.settings.durations import InSeconds
-from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.schema import Guard, Setting
 
 _DAY_S = 86_400
 
@@ -58,6 +58,7 @@ class OpenIdSettings:
             "openIDTokenIssuerTrustCertsFilePath",
             "File with the CA certificates that issuers are verified by; unset: the system's.",
             used_with=(OPENID,),
+            guard=Guard.TRUST,
         ),
     ] = None
     refresh_s: Annotated[
