@@ -52,7 +52,7 @@ async def servers_apart(cluster: Cluster, draw: random.Random) -> Mend | None:
 
 
 async def servers_one_way(cluster: Cluster, draw: random.Random) -> Mend | None:
-    """What one says does not arrive, or what it is told."""
+    """What one says does not arrive, or what the others say to it."""
     network, one = _network(cluster), await _leaders_host(cluster, draw)
     ends = [one], _others(ALL_SERVERS, one)
     await network.drop(*(ends if draw.choice(_DIRECTIONS) else ends[::-1]))
