@@ -99,15 +99,20 @@ class Network(Scoped):
         self._on_loopback = on_loopback
 
     async def _start(self) -> None:
-        await run("mount", "-t", "tmpfs", "none", _NETNS)
+        # Another phase of the run begins with nothing, too.
+        self._scope.push_async_callback(run, "nft", "flush", "ruleset")
+        await self._until_end(("mount", "-t", "tmpfs", "none", _NETNS), ("umount", _NETNS))
         await run("ip", "link", "set", "lo", "up")
-        await run("ip", "link", "add", _BRIDGE, "type", "bridge")
+        bridge = ("ip", "link", "add", _BRIDGE, "type", "bridge")
+        await self._until_end(bridge, ("ip", "link", "delete", _BRIDGE))
         await run("ip", "addr", "add", f"{_CHECKER}/24", "dev", _BRIDGE)
         await run("ip", "link", "set", _BRIDGE, "up")
         await self._reach((), _CHECKER)
         for number, host in enumerate(self.hosts.values()):
             port, inside = f"port{number}", ("ip", "-n", host.name)
-            await run("ip", "netns", "add", host.name)
+            await self._until_end(
+                ("ip", "netns", "add", host.name), ("ip", "netns", "delete", host.name)
+            )
             await run(
                 *("ip", "link", "add", port, "type", "veth"),
                 *("peer", "name", "eth0", "netns", host.name),
@@ -137,13 +142,17 @@ class Network(Scoped):
             command = self.hosts[name].command
             await run(*command, "nft", "add", "element", "ip", "reach", "hosts", where)
 
-    @staticmethod
-    async def name(names: Mapping[str, Sequence[str]], directory: Path) -> None:
+    async def _until_end(self, command: Sequence[str], undo: Sequence[str]) -> None:
+        await run(*command)
+        self._scope.push_async_callback(run, *undo)
+
+    async def name(self, names: Mapping[str, Sequence[str]], directory: Path) -> None:
         """Give names to addresses, in this order, for all processes of the run."""
         lines = [f"{one} {name}\n" for name, addresses in names.items() for one in addresses]
         file = directory / "names"
         file.write_text("127.0.0.1 localhost\n" + "".join(lines))
-        await run("mount", "--bind", str(file), "/etc/hosts")
+        bind = ("mount", "--bind", str(file), "/etc/hosts")
+        await self._until_end(bind, ("umount", "/etc/hosts"))
 
     async def drop(self, senders: Iterable[str], receivers: Iterable[str]) -> None:
         """Drop all packets of those to these, until `heal`; neither end is notified."""
