@@ -51,7 +51,7 @@ class Hopeless(Exception):
 class Phase:
     """One run of one cluster: ``faults`` by the names in the schedule, until time or schedule end.
 
-    ``command`` is what the daemons begin as.
+    ``command`` is what the daemons begin as, and ``cluster`` where all processes are.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class Phase:
         *,
         faults: Mapping[str, Fault] = FAULTS,
         command: Sequence[str] = DAEMON,
+        cluster: type[Cluster] = Cluster,
     ) -> None:
+        self._cluster = cluster
         self._faults = faults
         self._command = command
         self._guard = guard
@@ -81,7 +83,8 @@ class Phase:
     async def run(self, seconds: float) -> Report:
         """Run for ``seconds`` from when all is served; then stop everything and judge."""
         self._directory.mkdir(parents=True)
-        async with Cluster(self._directory, self._guard, command=self._command) as cluster:
+        scope = self._cluster(self._directory, self._guard, command=self._command)
+        async with scope as cluster:
             counter = Counter(cluster)
             self._replication = Replication(cluster, random.Random(self._rng.random()))
             try:
@@ -170,7 +173,7 @@ class Phase:
 
     async def _wind_up(self, cluster: Cluster) -> None:
         self._progress.say(f"{self._guard}: stopping")
-        await cluster.links.heal_all()
+        await cluster.heal()
         self._clock.read()
         await cluster.stop_daemons()
         self._clock.read()

@@ -2,12 +2,14 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.cluster.cluster import RECOVERY_S, now_s
+from tests.chaos.cluster.cluster import RECOVERY_S, Cluster, now_s
+from tests.chaos.faults.configuration_faults import Fault
+from tests.chaos.faults.faults import FAULTS
 from tests.chaos.judges.acts import Guard
 from tests.chaos.judges.planted import sentences
 from tests.chaos.phase import Phase, Report
@@ -16,13 +18,15 @@ from tests.chaos.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to do, for how long, and where."""
+    """What to do, for how long, and where; ``kinds`` are of ``faults``."""
 
     seconds: float
     seed: int
     kinds: Sequence[str]
     guards: Sequence[Guard]
     directory: Path
+    faults: Mapping[str, Fault] = field(default_factory=lambda: FAULTS)
+    cluster: type[Cluster] = Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,14 @@ async def run(options: Options) -> Result:
     begin_s = now_s()
     reports = []
     for guard in options.guards:
-        phase = Phase(guard, kinds, options.directory / guard, draw, progress)
+        phase = Phase(
+            guard,
+            kinds,
+            options.directory / guard,
+            draw,
+            progress,
+            faults=options.faults,
+            cluster=options.cluster,
+        )
         reports.append(await phase.run(options.seconds / len(options.guards)))
     return Result(now_s() - begin_s, options.seed, options.guards, reports)

@@ -16,7 +16,7 @@ from broker_ctl.embedded import guard as outlive_guard
 from broker_ctl.embedded.config import TICK_MS, Extras
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
+from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.errors import HttpError, StoreError
@@ -79,7 +79,7 @@ class Broker:
     @property
     def replica_address(self) -> str:
         """Where its replicas are fetched."""
-        return f"{LOOPBACK}:{self.daemon.service_port}"
+        return f"{self.id.rpartition(':')[0]}:{self.daemon.service_port}"
 
     @property
     def is_whole(self) -> bool:
@@ -154,6 +154,7 @@ class Cluster(Scoped):
         secret = self._directory / "secret"
         secret.write_text(_SECRET)
         secret.chmod(0o600)
+        await self._show_log()
         for number in range(1, DAEMONS + 1):
             broker = self._broker(number)
             self.brokers.append(broker)
@@ -196,9 +197,9 @@ class Cluster(Scoped):
             "loadBalancerAutoBundleSplitEnabled": "false",
             **self._more.get(number, {}),
         }
-        daemon = DaemonProcess(self._directory, number, settings, self._command)
+        daemon = self._daemon(number, settings)
         command = [
-            sys.executable, "-m", "tests.chaos.cluster.broker_process",
+            *self._command_at(number), sys.executable, "-m", "tests.chaos.cluster.broker_process",
             "--port", str(port_of(held)), "--log-port", str(self.log.port),
             "--secret-file", str(self._directory / "secret"),
             "--authority-url", f"{daemon.url}/dataplane/v1/authority",
@@ -207,6 +208,22 @@ class Cluster(Scoped):
             "--replica-logs", str(self._directory / f"replicas-{number}"),
         ]  # fmt: skip
         return Broker(number, daemon, command)
+
+    # What is otherwise where each process has a host of its own.
+
+    async def _show_log(self) -> None:
+        """Broker processes find the log where the checker does."""
+
+    def _command_at(self, _number: int) -> Sequence[str]:
+        """What goes before a command that is to run where a daemon is."""
+        return ()
+
+    def _daemon(self, number: int, settings: Mapping[str, str]) -> DaemonProcess:
+        return DaemonProcess(self._directory, number, settings, self._command)
+
+    async def heal(self) -> None:
+        """Let everything pass."""
+        await self.links.heal_all()
 
     async def _end(self, broker: Broker) -> None:
         broker.daemon.signal(signal.SIGCONT)
@@ -271,5 +288,5 @@ class Cluster(Scoped):
 
     async def wait_quorum(self) -> None:
         """The ensemble has a leader and all links pass: from here on recovery is measured."""
-        await self.links.heal_all()
+        await self.heal()
         await eventually(self.leader, _START_S, "a leader", poll_s=0.05)

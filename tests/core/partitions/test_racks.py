@@ -106,6 +106,42 @@ def test_a_broker_that_is_gone_is_not_taken_for_a_violation() -> None:
     assert racks_used((1, 9, 8), {1: "a"}) == 3
 
 
+def violated(context: Context) -> bool:
+    return context.racks.violated == {TopicPartition("t", 0)}
+
+
+def with_topic(racks: Mapping[int, str], assignment: Assignment) -> Context:
+    context = Context(1)
+    context.put_brokers(live(racks))
+    context.put_topic("t", TopicAssignment("id", {0: assignment}, 0))
+    return context
+
+
+def test_a_partition_is_judged_by_the_replicas_that_stay() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    assert violated(with_topic(racks, Assignment((1, 2, 3), (), (3,))))
+    assert not violated(with_topic(racks, Assignment((1, 2, 3), (), (2,))))
+
+
+def test_a_rack_that_appears_judges_partitions_that_have_no_replica_there() -> None:
+    context = with_topic({1: "a", 2: "a"}, Assignment((1, 2), (), ()))
+    assert not violated(context)
+    context.put_brokers(live({1: "a", 2: "a", 3: "b"}))
+    assert violated(context)
+    context.put_brokers(live({1: "a", 2: "a", 3: "a"}))
+    assert not violated(context)
+
+
+def test_a_broker_that_moves_to_another_rack_judges_its_partitions() -> None:
+    apart, together = {1: "a", 2: "b", 3: "b"}, {1: "a", 2: "a", 3: "b"}
+    context = with_topic(apart, Assignment((1, 2), (), ()))
+    assert not violated(context)
+    context.put_brokers(live(together))
+    assert violated(context)
+    context.put_brokers(live(apart))
+    assert not violated(context)
+
+
 @given(
     st.lists(
         st.one_of(
