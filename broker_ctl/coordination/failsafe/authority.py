@@ -90,7 +90,7 @@ class ServingAuthority:
         self._grant_listeners.append(listener)
 
     def listen_end(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` when authority may have ended; it checks."""
+        """Call ``listener`` when authority may have ended, or the connection; it checks."""
         self._end_listeners.append(listener)
 
     @property
@@ -99,7 +99,7 @@ class ServingAuthority:
         return self._promised.deadline_s if is_current else 0.0
 
     def _on_action(self, action: Action) -> None:
-        if action is Action.FENCE:
+        if action in {Action.FENCE, Action.CONNECTION_LOST}:
             self._end()
 
     def _announce(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.coordination.failsafe.authority import ServingAuthority
+from broker_ctl.core.machines.session import State
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.testing.virtual_time import in_virtual_time
 
@@ -20,6 +21,10 @@ class Watcher(ServingAuthority):
 
     def listen_end(self, listener: Callable[[], None]) -> None:
         self._heard.append(listener)
+
+    @property
+    def state(self) -> State:
+        return State.CONNECTED
 
     def check(self) -> None:
         if not self._may_act:
