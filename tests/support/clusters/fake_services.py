@@ -497,7 +497,8 @@ class MemoryAuthorised(LeaseGuard):
     def is_promised(self) -> bool:
         return False
 
-    def held(self) -> Scope:
+    def held(self, *, needs_store: bool = False) -> Scope:
+        del needs_store
         if self.refuse is not None:
             raise self.refuse
         return _OpenScope()
