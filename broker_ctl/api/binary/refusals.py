@@ -11,6 +11,7 @@ from typing import Final
 from broker_ctl.api.binary.enums import ServerError
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.errors import (
+    AuthorityLost,
     BrokerCtlError,
     Draining,
     ForeignNamespace,
@@ -28,6 +29,7 @@ _ERRORS: Final[tuple[tuple[type[BrokerCtlError], ServerError], ...]] = (
     (NamespaceMissing, ServerError.TopicNotFound),
     (TopicMissing, ServerError.TopicNotFound),
     (ForeignNamespace, ServerError.NotAllowedError),
+    (AuthorityLost, ServerError.ServiceNotReady),
     (NoLeader, ServerError.ServiceNotReady),
     (NoBroker, ServerError.ServiceNotReady),
     (Draining, ServerError.ServiceNotReady),
@@ -39,8 +41,8 @@ _FORBIDDEN: Final = 403
 def server_error_of(met: BrokerCtlError) -> ServerError:
     """The ServerError that answers a request which failed with this error.
 
-    What is not listed is a matter of metadata: a bundle on its way, a lease that ran out, a store
-    that does not answer. All of it may be over when the client asks again.
+    What is not listed is a matter of metadata: a bundle on its way, a store that does not answer.
+    All of it may be over when the client asks again.
     """
     if isinstance(met, ApiError):
         if met.status == _FORBIDDEN:

@@ -49,7 +49,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether clients should come here, and why not."""
+    """Whether clients should come here; why not, or what else they should know."""
 
     is_ready: bool
     reason: str = ""

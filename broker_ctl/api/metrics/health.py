@@ -27,8 +27,8 @@ class HealthRoutes:
         return [
             web.get("/livez", self.live),
             web.get("/readyz", self.ready),
-            web.get("/admin/v2/brokers/health", self.ready),
-            web.get("/admin/v2/brokers/ready", self.ready),
+            web.get("/admin/v2/brokers/health", self.healthy),
+            web.get("/admin/v2/brokers/ready", self.healthy),
             web.get("/status.html", self.status),
         ]
 
@@ -37,11 +37,12 @@ class HealthRoutes:
         return responses.text("ok")
 
     async def ready(self, _: web.Request) -> web.Response:
-        """200, or 503 with the reason."""
-        readiness = self._readiness()
-        if readiness.is_ready:
-            return responses.text("ok")
-        return responses.json({"ready": False, "reason": readiness.reason}, 503)
+        """200, with a note while ZooKeeper is away, or 503 with the reason."""
+        return _ready_response(self._readiness(), has_note=True)
+
+    async def healthy(self, _: web.Request) -> web.Response:
+        """200 with "ok", which pulsar-admin expects, or 503 with the reason."""
+        return _ready_response(self._readiness(), has_note=False)
 
     async def status(self, _: web.Request) -> web.Response:
         """200 while the broker is ready and the operator's file is there, else 404."""
@@ -53,3 +54,9 @@ class HealthRoutes:
         if not await asyncio.to_thread(Path(file).exists):
             raise ApiError(404, "the file of statusFilePath was taken away")
         return responses.text("OK")
+
+
+def _ready_response(readiness: Readiness, *, has_note: bool) -> web.Response:
+    if not readiness.is_ready:
+        return responses.json({"ready": False, "reason": readiness.reason}, 503)
+    return responses.text(f"ok: {readiness.reason}" if has_note and readiness.reason else "ok")

@@ -4,7 +4,7 @@ A pause does not apply to them, and budgets only to moves to better places after
 """
 
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
+from broker_ctl.balancer.execution.execution_log import NOTHING_TO_SPLIT
 from broker_ctl.balancer.execution.transfer import read_owner
 from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
 from broker_ctl.balancer.planning.term import LeaderTerm

@@ -22,8 +22,12 @@ from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.execution.execution_log import NO_WAITS, ExecutionLog, Waits
-from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
+from broker_ctl.balancer.execution.execution_log import (
+    NO_WAITS,
+    NOTHING_TO_SPLIT,
+    ExecutionLog,
+    Waits,
+)
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker
 from broker_ctl.core.cluster.decisions import Action, Split, Transfer
@@ -137,7 +141,8 @@ class PulsarExecutor:
                 raise PeerRefused("HeldBack", why)
             match decision:
                 case Transfer():
-                    return await self._transfer(decision)
+                    with self._memory.moving(decision.bundle, decision.reason):
+                        return await self._transfer(decision)
                 case Split():
                     return await self._split(decision)
                 case _:

@@ -1,11 +1,13 @@
 """What the leader learnt of each bundle in this term, besides its load."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import Settled
 from broker_ctl.core.model.bundle import Bundle
 
@@ -22,7 +24,8 @@ class BundleRecord:
         owner: its newest known owner.
         given_to: broker that acquired it by our command, until a report confirms it.
         free_since_s: since when it has no known owner.
-        unloaded_s: when its broker was last commanded to release it, successfully or not.
+        unloaded_s: when its broker was last commanded to release it by a choice of the balancer,
+            successfully or not.
         split_s: when the split or merge that made it was noticed.
         hot_topic: what its owner said of the one topic with nearly all of its traffic, and when.
     """
@@ -40,6 +43,7 @@ class BundleHistory:
 
     Attributes:
         splitting: bundles with an unanswered command to split or merge.
+        imposed: bundles that move now, and not by a choice of the balancer.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -47,6 +51,7 @@ class BundleHistory:
         self._bundles: dict[Bundle, BundleRecord] = {}
         self._settled: deque[Settled] = deque()
         self.splitting: set[Bundle] = set()
+        self.imposed: set[Bundle] = set()
 
     def get(self, bundle: Bundle) -> BundleRecord:
         """The record of a bundle, read-only."""
@@ -80,9 +85,23 @@ class BundleHistory:
         if entry.free_since_s is None:
             entry.free_since_s = self._clock.now_s()
 
+    @contextmanager
+    def moving(self, bundle: Bundle, reason: Reason) -> Iterator[None]:
+        """Mark a bundle for the length of its move, unless the balancer chose it."""
+        if not reason.is_own:
+            self.imposed.add(bundle)
+        try:
+            yield
+        finally:
+            self.imposed.discard(bundle)
+
     def record_unload(self, bundle: Bundle) -> None:
-        """Record that its broker was commanded to release it: it is not moved for a while."""
-        self._entry(bundle).unloaded_s = self._clock.now_s()
+        """Record that its broker was commanded to release it.
+
+        It is not moved for a while, unless the move was imposed: then nothing is to be calmed down.
+        """
+        if bundle not in self.imposed:
+            self._entry(bundle).unloaded_s = self._clock.now_s()
 
     def record_hot_topic(self, bundle: Bundle, what: str) -> None:
         """Record that its owner has refused a split because of one topic."""
@@ -119,7 +138,9 @@ class BundleHistory:
             self._bundles = {b: entry for b, entry in self._bundles.items() if b in bundles}
 
     def record_move(self, bundle: Bundle, throughput_bytes: float) -> None:
-        """Record an ended move, which counts for the budget per hour."""
+        """Record an ended move, which counts for the budget per hour unless it was imposed."""
+        if bundle in self.imposed:
+            return
         self._settled.append(Settled(bundle, self._clock.now_s(), throughput_bytes))
 
     def settled(self) -> tuple[Settled, ...]:

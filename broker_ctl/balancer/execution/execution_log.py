@@ -9,10 +9,10 @@ from typing import Final
 
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.clock import Clock
-from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.cluster.decisions import Action, Reason, Skip, Split
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
+from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, HotTopic, PeerRefused
 from broker_ctl.tasks import run_all
 from broker_ctl.tracing.spans import Tracer, caused_span
 
@@ -23,6 +23,9 @@ Waits = Mapping[Action, Sequence[Action]]
 NO_WAITS: Final[Waits] = MappingProxyType({})
 # Executes one decision; raises the reason for a failure.
 ExecuteOne = Callable[[Action], Awaitable[Reply]]
+# No boundary would split a bundle: the owner has answered, and nothing was done.
+NOTHING_TO_SPLIT: Final = "NothingToSplit"
+_FUTILE: Final = {HotTopic.__name__: Reason.HOT_TOPIC, NOTHING_TO_SPLIT: Reason.INDIVISIBLE}
 
 
 class ExecutionLog:
@@ -109,10 +112,22 @@ class ExecutionLog:
             ):
                 yield
         except BrokerCtlError as error:
-            outcome = Outcome("failed", str(error), self._clock.now_s() - began_s)
-            self._recorder.record(decision, outcome)
+            took_s = self._clock.now_s() - began_s
+            why = _futile(error) if isinstance(decision, Split) else None
+            if why is None:
+                self._recorder.record(decision, Outcome("failed", str(error), took_s))
+            else:
+                # Only the owner knows its topics: that it splits nothing is an answer, no failure.
+                skip = Skip(str(decision.bundles[0]), why, str(error))
+                self._recorder.record(skip, Outcome("skipped", skip.detail, took_s))
             raise
         self._recorder.record(decision, Outcome("done", took_s=self._clock.now_s() - began_s))
+
+
+def _futile(error: BrokerCtlError) -> Reason | None:
+    """Why a split can have no effect; None: it failed."""
+    kind = error.kind if isinstance(error, PeerRefused) else type(error).__name__
+    return _FUTILE.get(kind)
 
 
 @contextmanager

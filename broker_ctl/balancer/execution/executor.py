@@ -13,6 +13,7 @@ from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choos
 from broker_ctl.balancer.execution.dispatch import Dispatch
 from broker_ctl.balancer.execution.execution_log import (
     NO_WAITS,
+    NOTHING_TO_SPLIT,
     ExecutionLog,
     Waits,
     suppress_non_fatal,
@@ -45,8 +46,6 @@ from broker_ctl.tracing.spans import child_span, current_traceparent
 log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT: Final = 32
-# Kind of a refusal that is a valid answer to an operator.
-NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,8 @@ class BundleExecutor:
         await self._leadership.wait_deciding()
         match decision:
             case Transfer():
-                return await self._transfer(decision)
+                with self._memory.moving(decision.bundle, decision.reason):
+                    return await self._transfer(decision)
             case Split():
                 return await self._split(decision)
             case Merge():

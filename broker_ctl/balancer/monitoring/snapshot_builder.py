@@ -136,7 +136,10 @@ class SnapshotBuilder:
     def _moves(self) -> dict[Bundle, InFlight]:
         return {
             record.move.bundle: InFlight(
-                record.move.bundle, record.move.from_broker, record.move.to_broker
+                record.move.bundle,
+                record.move.from_broker,
+                record.move.to_broker,
+                is_own=record.move.bundle not in self._memory.imposed,
             )
             for record in self._dependencies.moves.all
         }

@@ -20,7 +20,8 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.names import PERSISTENT
+from broker_ctl.core.model.names import PERSISTENT, Namespace
+from broker_ctl.core.strategies.placement.expected_demand import UNKNOWN_USAGE, expected_usage
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.core.strategies.placement.policy import Choice
 from broker_ctl.errors import NoBroker
@@ -74,6 +75,9 @@ class Placements:
         # brokers are judged once for many bundles: after the loss of a zone, thousands are placed.
         self._able: tuple[str, ...] = ()
         self._judged_by: tuple[Mapping[str, object], Mapping[str, object], float] | None = None
+        # Usage that a bundle without a report is expected to cause, by namespace, of this view.
+        self._expected_of: ClusterView | None = None
+        self._expected: dict[Namespace, float] = {}
         self._turn = asyncio.Lock()
         self._constraints = dependencies.constraints()
 
@@ -254,8 +258,20 @@ class Placements:
         return replace(view, brokers=brokers)
 
     def _load_of(self, bundle: Bundle) -> LoadVector:
-        known = self._full.bundles.get(bundle) if self._full is not None else None
-        if known is not None:
+        full = self._full
+        known = full.bundles.get(bundle) if full is not None else None
+        if known is not None and known.current is not None:
             return known.load_vector
         load = self._load_monitor.load_of(bundle)
-        return LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)
+        # An average may be known though its owner has not reported it: after a death.
+        usage = 0.0 if known is None else known.load_vector.usage_ratio
+        usage = max(usage, UNKNOWN_USAGE if full is None else self._expected_usage(full, bundle))
+        return LoadVector(usage, load.short.throughput, load.long.msg_rate, load.topics)
+
+    def _expected_usage(self, full: ClusterView, bundle: Bundle) -> float:
+        namespace = bundle.namespace
+        if self._expected_of is not full:
+            self._expected_of, self._expected = full, {}
+        if namespace not in self._expected:
+            self._expected[namespace] = expected_usage(full, namespace)
+        return self._expected[namespace]

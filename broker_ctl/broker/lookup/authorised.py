@@ -1,7 +1,7 @@
 """Answers under the lease: waiting requests fail at once when this broker may no longer act.
 
-Without a session a read would wait for its return, or for a whole operation timeout; clients that
-are asked to retry sooner may find another broker.
+Without a connection a read would wait for its return, or for a whole operation timeout; clients
+that are asked to retry sooner may find another broker.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import Action, State
 from broker_ctl.errors import AuthorityLost
 
 
@@ -30,20 +30,41 @@ class LeaseGuard:
             return False
         return True
 
-    def held(self) -> "Scope":
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the store."""
+        return self._watcher.state is State.CONNECTED
+
+    @property
+    def has_store(self) -> bool:
+        """Whether the store is connected and has answered a short time ago."""
+        return self._watcher.has_store
+
+    def held(self, *, needs_store: bool = False) -> "Scope":
         """A scope in which this broker may act; its task is interrupted when it no longer may.
 
+        ``needs_store``: also when the connection to the store is lost.
+
         Raises:
-            AuthorityLost: this broker may not act, or the authority ended inside the scope.
+            AuthorityLost: this broker may not act, or the authority (or the connection) ended
+                inside the scope.
         """
-        return Scope(self._watcher, self._under_way)
+        return Scope(self._watcher, self._under_way, needs_store=needs_store)
 
     def _heard(self, action: Action) -> None:
-        if action is Action.FENCE and not self.is_allowed():
+        if action not in {Action.FENCE, Action.CONNECTION_LOST}:
+            return
+        is_allowed, is_connected = self.is_allowed(), self.is_connected
+        ended = tuple(
+            scope
+            for scope in self._under_way
+            if not is_allowed or (scope.needs_store and not is_connected)
+        )
+        if ended:
             # Not cancelled right here: the caller of the watcher may itself be a task in such a
             # scope, and a task that cancels itself is interrupted at its next await, wherever that
             # is.
-            asyncio.get_running_loop().call_soon(_fence, tuple(self._under_way))
+            asyncio.get_running_loop().call_soon(_fence, ended)
 
 
 def _fence(scopes: "tuple[Scope, ...]") -> None:
@@ -57,9 +78,16 @@ class Scope:
     It ends as `asyncio.Timeout` does: only its own cancellation becomes another error.
     """
 
-    __slots__ = ("_cancelling", "_is_fenced", "_task", "_under_way", "_watcher")
+    __slots__ = ("_cancelling", "_is_fenced", "_task", "_under_way", "_watcher", "needs_store")
 
-    def __init__(self, watcher: SessionWatcher, under_way: "dict[Scope, None]") -> None:
+    def __init__(
+        self,
+        watcher: SessionWatcher,
+        under_way: "dict[Scope, None]",
+        *,
+        needs_store: bool = False,
+    ) -> None:
+        self.needs_store = needs_store
         self._watcher = watcher
         self._under_way = under_way
         self._task: asyncio.Task[object] | None = None
@@ -96,4 +124,5 @@ class Scope:
         is_own = task.uncancel() <= self._cancelling
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
             self._watcher.check()
-            raise AuthorityLost("the session ended during the request") from error
+            what = "connection to ZooKeeper was lost" if self.needs_store else "session ended"
+            raise AuthorityLost(f"the {what} during the request") from error

@@ -8,6 +8,9 @@ answers with the winner. If there is no leader for a while, the broker that was 
 
 Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
 look them up at once.
+
+While ZooKeeper is away, a broker answers for what it serves itself under its lease, and refuses all
+else at once: a client that gets an answer asks another broker, one that waits does not.
 """
 
 import asyncio
@@ -28,7 +31,14 @@ from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
-from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleBusy,
+    BundleMoving,
+    ConnectionLoss,
+    NoBroker,
+    NoLeader,
+)
 from broker_ctl.security.placement_proofs import PlacementProofs
 from broker_ctl.tasks import SingleFlight
 
@@ -38,6 +48,9 @@ log = logging.getLogger(__name__)
 Place = Callable[[Bundle, str], Awaitable[str]]
 
 _LATENCIES_KEPT: Final = 1024
+# How long a lookup waits for the store that this broker could answer without it, or that gets no
+# answer while the store is away or silent. Reads take a few milliseconds.
+_PATIENCE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +203,9 @@ class Lookup:
         began_s = self._clock.now_s()
         self._pending += 1
         try:
-            with self._authorised.held():
-                answer = await self._find(topic, authoritative, proof, is_preloading=is_preloading)
+            answer = await self._find_promptly(
+                topic, authoritative, proof, is_preloading=is_preloading
+            )
         except (Exception, asyncio.CancelledError):
             # Cancelled: the request timed out, or its client disconnected. There is no answer to
             # count.
@@ -206,12 +220,50 @@ class Lookup:
             self._redirects += 1
         return answer
 
+    async def _find_promptly(
+        self, topic: Topic, authoritative: bool, proof: str | None, *, is_preloading: bool
+    ) -> Answer:
+        """As `find`; waits for no store that is away."""
+        authorised = self._authorised
+        is_prompt = not authorised.has_store or self._serves(topic)
+        try:
+            with authorised.held(needs_store=True):
+                async with asyncio.timeout(_PATIENCE_S if is_prompt else None):
+                    return await self._find(
+                        topic, authoritative, proof, is_preloading=is_preloading
+                    )
+        except (TimeoutError, AuthorityLost, ConnectionLoss) as met:
+            is_back = authorised.is_connected and not isinstance(met, TimeoutError)
+            if is_back and not self._serves(topic):
+                raise
+            with authorised.held():
+                return self._served_here(topic)
+
+    def _serves(self, topic: Topic) -> bool:
+        """Whether this broker serves a topic; that needs no ring, which may be out of reach."""
+        held = self._ownership.held_at(topic.namespace, topic.ring_hash)
+        return held is not None and held.state is BundleState.OWNED
+
+    def _served_here(self, topic: Topic) -> Connect:
+        held = self._ownership.held_at(topic.namespace, topic.ring_hash)
+        if held is None:
+            what = "does not answer" if self._authorised.is_connected else "is away"
+            raise AuthorityLost(
+                f"ZooKeeper {what}, and {topic} is not served here: ask another broker"
+            )
+        if held.state is not BundleState.OWNED:
+            raise held.unavailable_error()
+        return Connect(self._ownership.urls)
+
     async def _find(
         self, topic: Topic, authoritative: bool, proof: str | None, *, is_preloading: bool
     ) -> Answer:
         elsewhere = await self._cluster_router.peer_cluster_of(topic.namespace)
         if elsewhere is not None:
             return PeerCluster(elsewhere)
+        if self._serves(topic) or not self._authorised.is_connected:
+            with self._authorised.held():
+                return self._served_here(topic)
         bundle = await self.bundle_of(topic)
         return await self.find_bundle(
             bundle,

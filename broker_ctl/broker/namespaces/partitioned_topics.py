@@ -113,7 +113,9 @@ class PartitionedTopics:
     async def _find(self, topic: Topic) -> PartitionedTopic:
         found = await self._last_read.get(paths.partitioned_topic(topic))
         if found is None:
-            await self._require_namespace(topic.namespace)
+            # Whether its namespace is still there cannot be asked while the store is away.
+            if not self._last_read.is_away:
+                await self._require_namespace(topic.namespace)
             return _NOT_PARTITIONED
         return found
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState, advance
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.core.model.range_index import RangeIndex
 from broker_ctl.errors import (
     AuthorityLost,
@@ -133,6 +133,13 @@ class OwnedBundles:
         if held.state is not BundleState.OWNED:
             raise BundleMoving(f"{bundle} is {held.state}")
         return held
+
+    def at(self, namespace: Namespace, position: int) -> OwnedBundle | None:
+        """The held bundle that has a position on the ring of a namespace."""
+        near = self._in_namespace.get(namespace)
+        low = min(position, RING_HIGH - 1)
+        span = BundleRange(low, low + 1)
+        return None if near is None else next(near.overlapping(span), None)
 
     def in_state(self, state: BundleState) -> list[OwnedBundle]:
         """The bundles in a state."""

@@ -44,6 +44,7 @@ class Ownership:
 
     Attributes:
         granted: what the data plane may act on: nothing while it may serve what is not owned.
+        held_at: as `OwnedBundles.at`; needs no ring, which may be out of reach.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Ownership:
             self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=dependencies.is_preloading
         )
         self._previous_session = PreviousSession(self._owned_bundles, acquire, rng=dependencies.rng)
+        self.held_at = self._owned_bundles.at
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self.granted = self._grant

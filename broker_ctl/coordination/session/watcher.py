@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 # The loop's clock stops while the machine is suspended: a single sleep until the deadline would end
 # after it, and after later proofs, and no listener would learn that authority had lapsed.
 _LOOK_S: Final = 0.5
+# One heartbeat may be late.
+_SILENT_PERIODS: Final = 2
 # Pulsar's fraction of the timeout after which a silent session counts as lost.
 _PULSAR_FRACTION: Final = 5 / 6
 
@@ -94,7 +96,11 @@ async def _cancel_and_wait(task: "asyncio.Task[None]") -> None:
 
 
 class SessionWatcher:
-    """The session of this broker: its epoch, and the deadline of its authority."""
+    """The session of this broker: its epoch, and the deadline of its authority.
+
+    Attributes:
+        silent_at_s: when the store counts as silent unless another heartbeat is committed.
+    """
 
     def __init__(
         self,
@@ -119,6 +125,7 @@ class SessionWatcher:
         )
         self._mode = mode
         self.tick_s = tick_s
+        self.silent_at_s = 0.0
         self._state = State.NONE
         self._epoch = 0
         self._lease: Lease | None = None
@@ -140,6 +147,11 @@ class SessionWatcher:
     def epoch(self) -> int:
         """Number of sessions of this process so far; locks never pass from one to the next."""
         return self._epoch
+
+    @property
+    def has_store(self) -> bool:
+        """Whether the store answers this broker: a heartbeat was committed a short time ago."""
+        return self._state is State.CONNECTED and self._clock.now_s() < self.silent_at_s
 
     @property
     def deadline_s(self) -> float:
@@ -304,6 +316,8 @@ class SessionWatcher:
         if epoch != self._epoch or self._lease is None:
             return
         self._lease = self._lease.acknowledged(beat)
+        silent_s = beat.answered_s + _SILENT_PERIODS * self._lease.rules.period_s
+        self.silent_at_s = max(self.silent_at_s, silent_s)
         # After an outage the first answer only proves the time of the heartbeat before.
         is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
         if is_proof or self._mode is not AuthorityMode.LEASE:

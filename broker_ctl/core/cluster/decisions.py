@@ -94,6 +94,15 @@ class Reason(StrEnum):
         return self in {Reason.DRAIN, Reason.SLOW_BROKER}
 
     @property
+    def is_own(self) -> bool:
+        """Return whether the balancer chose to move the bundle.
+
+        Rest periods and budgets are there so that its choices do not flap. A death, a drain, a
+        rollout, a policy and an operator choose for it.
+        """
+        return self not in {Reason.ADMIN, Reason.DRAIN, Reason.ISOLATION, Reason.UNOWNED}
+
+    @property
     def must_leave(self) -> bool:
         """Return whether a bundle must leave its broker, whatever its load is."""
         return self.is_drain or self is Reason.ISOLATION

@@ -106,7 +106,8 @@ class BundleView:
     Attributes:
         owner: broker id of the owner node, or None.
         load: short and long average.
-        last_unloaded_s: time of its last unload, on the clock of ``ClusterView.taken_at_s``.
+        last_unloaded_s: time of its last move that the balancer chose, on the clock of
+            ``ClusterView.taken_at_s``.
         last_split_s: time of the split that created it.
         current: its line in the report of its *owner*; None until the owner has reported it.
         footprint: its load on its broker. ``current`` and ``footprint`` are set by `snapshot`.
@@ -130,11 +131,12 @@ class BundleView:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A move that was started and has not ended."""
+    """A move that was started and has not ended; ``is_own``: the balancer chose it."""
 
     bundle: Bundle
     source: str
     destination: str
+    is_own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class ClusterView:
         rings: rings of the namespaces of these bundles.
         moves: moves in flight.
         splitting: bundles with a split in progress.
-        settled: moves that ended within the last hour.
+        settled: moves that the balancer chose and that ended within the last hour.
         constraints: constraints on placement.
         surges: bundles and tenants whose traffic has just grown many times.
     """

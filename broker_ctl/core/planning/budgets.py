@@ -6,6 +6,7 @@ from math import fsum
 from typing import Final, Self
 
 from broker_ctl.core.cluster.decisions import Reason, Transfer
+from broker_ctl.core.cluster.ends import rest_text, room_text
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import throughput_text
@@ -17,7 +18,9 @@ _HOUR_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Spent and allowed. A move in flight counts for both brokers, its load for the hour.
+    """Spent and allowed. A move in flight counts for both brokers.
+
+    For the hour only moves that the balancer chose count.
 
     Attributes:
         budgets: the limits.
@@ -45,7 +48,7 @@ class Ledger:
         in_flight = (
             view.bundles[move.bundle].load_vector.throughput_bytes
             for move in moves
-            if move.bundle in view.bundles
+            if move.is_own and move.bundle in view.bundles
         )
         return cls(
             budgets=budgets,
@@ -63,7 +66,8 @@ class Ledger:
             per_broker=self.per_broker + Counter((transfer.source, transfer.destination)),
             per_namespace=self.per_namespace + Counter((transfer.bundle.namespace,)),
             moves=self.moves + 1,
-            moved_bytes=self.moved_bytes + transfer.load_vector.throughput_bytes,
+            moved_bytes=self.moved_bytes
+            + transfer.load_vector.throughput_bytes * transfer.reason.is_own,
         )
 
     def has_room(self, broker_id: str) -> bool:
@@ -79,23 +83,30 @@ class Ledger:
         """
         budgets, namespace = self.budgets, bundle.namespace
         if self.moves >= budgets.max_moves:
-            return Reason.BUDGET_CLUSTER, f"{self.moves} of {budgets.max_moves} moves are in flight"
+            text = f"{self.moves} of {budgets.max_moves} moves are in flight, the most"
+            return Reason.BUDGET_CLUSTER, f"{text} (loadBalancerMaxMovesInFlight), until one ends"
         if not self.has_room(source):
             limit = budgets.max_moves_per_broker
-            return Reason.BUDGET_BROKER, f"{source} takes part in {limit} moves, the most allowed"
+            return Reason.BUDGET_BROKER, most_moves_text(source, limit)
         if why.is_drain:
             return None
         size = len(view.rings[namespace].bundles)
         limit = max(1, int(size * budgets.namespace_ratio))
         if self.per_namespace[namespace] >= limit:
-            return Reason.BUDGET_NAMESPACE, f"{limit} of {size} bundles of {namespace} are moving"
+            text = f"{limit} of {size} bundles of {namespace} are moving, the most at a time"
+            return (
+                Reason.BUDGET_NAMESPACE,
+                f"{text} ({budgets.namespace_ratio:.0%}), until one ends",
+            )
+        if not why.is_own:
+            return None
         return self._cooling(view, bundle) or self._hourly(view, bundle)
 
     def _cooling(self, view: ClusterView, bundle: Bundle) -> tuple[Reason, str] | None:
         unloaded_s = view.bundles[bundle].last_unloaded_s
         if unloaded_s is None or view.taken_at_s - unloaded_s >= self.budgets.cool_down_s:
             return None
-        return Reason.COOLING_DOWN, f"it moved {view.taken_at_s - unloaded_s:.0f} s ago"
+        return Reason.COOLING_DOWN, rest_text(view, unloaded_s + self.budgets.cool_down_s)
 
     def _hourly(self, view: ClusterView, bundle: Bundle) -> tuple[Reason, str] | None:
         allowed_bytes = self.cluster_bytes * self.budgets.hourly_load_ratio
@@ -104,5 +115,14 @@ class Ledger:
             return None
         return Reason.BUDGET_HOURLY_LOAD, (
             f"{throughput_text(wanted_bytes)} would have moved within the hour, "
-            f"{throughput_text(allowed_bytes)} may"
+            f"{throughput_text(allowed_bytes)} may (loadBalancerMaxLoadMovedPerHourPercentage), "
+            + room_text(view, wanted_bytes - allowed_bytes)
         )
+
+
+def most_moves_text(who: str, limit: int) -> str:
+    """Why brokers take part in no further move."""
+    return (
+        f"{who} takes part in {limit} moves, the most "
+        "(loadBalancerMaxMovesInFlightPerBroker), until one ends"
+    )

@@ -26,7 +26,7 @@ from broker_ctl.core.cluster.decisions import (
 from broker_ctl.core.cluster.imbalance import Imbalance, imbalance, imbalance_text, is_worth_it
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.planning.budgets import Ledger
+from broker_ctl.core.planning.budgets import Ledger, most_moves_text
 from broker_ctl.core.planning.invariants import check
 from broker_ctl.core.planning.plan_order import PlanOrder
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
@@ -213,7 +213,7 @@ def _routed(
     roomy = [broker_id for broker_id in able if ledger.has_room(broker_id)]
     if not roomy:
         limit = ledger.budgets.max_moves_per_broker
-        text = f"each of {len(able)} receivers takes part in {limit} moves, the most allowed"
+        text = most_moves_text(f"each of {len(able)} receivers", limit)
         return Skip(str(bundle), Reason.BUDGET_BROKER, text)
     moved, giver = now.bundles[bundle].load_vector, now.brokers[source].expected
     better = [
@@ -227,12 +227,14 @@ def _routed(
     choice = place(now, bundle, better, placement, rules)
     if choice.broker_id is None:
         return Skip(str(bundle), choice.reason, choice.detail)
+    # A policy that names the receiver has compared it with the others already.
+    has = choice.detail if isinstance(proposal, Unload) else "room for it, as planned"
     return Transfer(
         bundle=bundle,
         source=source,
         destination=choice.broker_id,
         reason=proposal.reason,
-        detail=f"{proposal.detail}; {choice.broker_id} has {choice.detail}",
+        detail=f"{proposal.detail}; {choice.broker_id} has {has}",
         load_vector=moved,
         source_before=giver,
         destination_before=now.brokers[choice.broker_id].expected,

@@ -55,12 +55,16 @@ class QuietHours:
         return 0.0 if current is None else (current[1] * _MINUTE_MS - wall_ms) % _DAY_MS / 1000
 
     def detail(self, wall_ms: float) -> str:
-        """Text for people during quiet hours: ``22:00-06:00 UTC is quiet, for 42 min more``."""
+        """Text for people during quiet hours: ``22:00-06:00 UTC is quiet, for 42 min more``.
+
+        With the key that sets them.
+        """
         current = self._current(wall_ms)
         if current is None:
             return "it is not quiet"
         minutes = -(-self.ends_in_s(wall_ms) // 60)
-        return f"{_range_text(*current)} UTC is quiet, for {minutes:.0f} min more"
+        text = f"{_range_text(*current)} UTC is quiet, for {minutes:.0f} min more"
+        return f"{text} (loadBalancerQuietHours)"
 
     def _current(self, wall_ms: float) -> tuple[int, int] | None:
         at_ms = wall_ms % _DAY_MS

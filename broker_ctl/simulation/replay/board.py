@@ -64,7 +64,7 @@ class Board:
     # Executed decisions.
 
     def on_move(self, bundle: Bundle, at_s: float, throughput_bytes: float) -> None:
-        """A bundle was unloaded from its owner."""
+        """A bundle was unloaded from its owner, by a choice of the balancer."""
         place = self._cluster.place_of(bundle)
         assert place is not None
         self._unloaded_s[place] = at_s

@@ -77,7 +77,8 @@ class SimulatedExecutor:
             cause = Cause.REFILL
         self._cluster.give(place, transfer.destination, at_s, at_s + pace.move_s)
         ended_s = minute * _MINUTE_S + at_s + pace.unload_s
-        self._board.on_move(transfer.bundle, ended_s, transfer.load_vector.throughput_bytes)
+        if transfer.reason.is_own:
+            self._board.on_move(transfer.bundle, ended_s, transfer.load_vector.throughput_bytes)
         self._note(minute, transfer, place, transfer.source, cause)
 
     def _split(self, split: Split, minute: int, at_s: float) -> list[Bundle]:

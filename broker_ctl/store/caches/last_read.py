@@ -2,13 +2,15 @@
 
 A cache is empty while its connection is lost, so that no caller acts on a change that was missed.
 That is right for ownership, and wrong for operators' configuration: policies change rarely, and
-lookups must not wait for the store that holds only policies.
+lookups must not wait for the store that holds only policies. What was never read is refused then:
+a client that gets an answer asks another broker.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from broker_ctl.errors import ConnectionLoss
 from broker_ctl.store.caches.entries import Entry
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import MetadataStore, SessionEvent
@@ -42,12 +44,23 @@ class LastRead(Generic[T]):
         await self.cache.close()
 
     async def get(self, path: str) -> T | None:
-        """As `ValueCache.get`; while the store is away, the last answer."""
-        if self._is_away and path in self._last:
+        """As `ValueCache.get`; while the store is away, the last answer.
+
+        Raises:
+            ConnectionLoss: the store is away, and there is no last answer.
+        """
+        if self._is_away:
+            if path not in self._last:
+                raise ConnectionLoss(f"ZooKeeper is away, and {path} was not read before")
             return self._last[path]
         found = await self.cache.get(path)
         self._keep(path, found)
         return found
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the connection to the store is lost."""
+        return self._is_away
 
     def recall(self, path: str) -> Entry[T | None] | None:
         """As `ValueCache.recall`; None while the store is away."""

@@ -207,7 +207,7 @@ async def test_partitions_are_counted(client: BinaryClient, served: Served) -> N
         (BundleReclaimable("why"), ServerError.MetadataError),
         (BundleGone("why"), ServerError.MetadataError),
         (BundleBusy("why", "other"), ServerError.MetadataError),
-        (AuthorityLost("why"), ServerError.MetadataError),
+        (AuthorityLost("why"), ServerError.ServiceNotReady),
         (ConnectionLoss("why"), ServerError.MetadataError),
         (NamespaceMissing("why"), ServerError.TopicNotFound),
         (TopicMissing("why"), ServerError.TopicNotFound),

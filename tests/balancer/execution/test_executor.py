@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
+from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Skip, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
@@ -373,7 +373,11 @@ async def test_a_split_refused_for_a_hot_topic_is_remembered_for_a_while(
         clock.time_s += 601
         view = await term.snapshot_builder.build()
         assert view.bundles[bundle].hot_topic == ""
-    assert results(cluster) == ["failed"]
+    # That it cannot be split is an answer: no alert for failed decisions.
+    (entry,) = cluster.journal.recent(20)
+    assert entry.outcome.result == "skipped"
+    assert isinstance(entry.decision, Skip)
+    assert (entry.decision.subject, entry.decision.reason) == (str(bundle), Reason.HOT_TOPIC)
 
 
 @pytest.fixture

@@ -72,6 +72,23 @@ async def test_a_burst_of_questions_is_spread_over_the_brokers(
     assert counts == {A: 20, B: 20, C: 20}
 
 
+async def test_a_burst_of_bundles_without_a_report_is_spread_where_usages_differ(
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
+) -> None:
+    """Each would count as nothing, and every choice would see the same usage."""
+    full = await term.placements._fresh(cluster.clock.now_s())
+    uneven = {
+        each: replace(broker, expected=replace(broker.expected, usage_ratio=0.2 + 0.01 * number))
+        for number, (each, broker) in enumerate(sorted(full.brokers.items()))
+    }
+    term.placements._full = replace(full, brokers=uneven)
+    term.placements._with_reservations = None
+    chosen = [(await term.placements.place(each)).broker_id for each in ring.bundles]
+    counts = Counter(chosen)
+    # Two points of usage are four bundles that are expected to cause half a point each.
+    assert max(counts.values()) - min(counts.values()) <= 5, counts
+
+
 async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:

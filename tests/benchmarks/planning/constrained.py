@@ -15,8 +15,9 @@ from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.bound import imbalance_bound
 from broker_ctl.core.strategies.balance.headroom import after_domain_loss
 from broker_ctl.core.strategies.balance.limits.hard_relief import relieve_hard
-from broker_ctl.core.strategies.balance.planner import Move, apply_moves, load_of, relieve
+from broker_ctl.core.strategies.balance.planner import Move, apply_moves, relieve
 from broker_ctl.core.strategies.balance.problem import Allocation, Problem, within
+from broker_ctl.core.strategies.balance.progress import load_of
 from broker_ctl.core.strategies.balance.topic_spread import SpreadCounts, TopicSpread
 from tests.benchmarks.planning.course import Lags, Watched
 
@@ -149,6 +150,7 @@ def constrained_problem(bundles: int, brokers: int, seed: int) -> Problem:
         plain,
         kind=kind,
         allowed=allowed,
+        sharing=allowed,
         takes=takes,
         held=held,
         most=most,

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import Action, State
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.testing.virtual_time import in_virtual_time
 
@@ -21,6 +21,10 @@ class Watcher(SessionWatcher):
 
     def listen(self, listener: Callable[[Action], None]) -> None:
         self._heard.append(listener)
+
+    @property
+    def state(self) -> State:
+        return State.CONNECTED
 
     def check(self) -> None:
         if not self._may_act:

@@ -490,34 +490,3 @@ async def test_without_the_lease_lookups_fail_at_once_and_are_counted() -> None:
                 await one.lookup.find(topic)
         assert broker.clock.now_s() == began_s
         assert one.lookup.statistics().failures == 3
-
-
-@in_virtual_time
-async def test_a_lookup_that_waits_for_the_store_ends_with_the_lease() -> None:
-    async with cluster(1) as built, doors(built) as (one,):
-        broker, topic = one.broker, topic_in(built.bundles[0])
-        broker.memory.disconnect()
-        loop = asyncio.get_running_loop()
-        waiting = loop.create_task(one.lookup.find(topic), name="lookup")
-        await asyncio.wait([waiting], timeout=0.5)
-        assert not waiting.done()
-        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
-        ended_s = broker.clock.now_s()
-        with pytest.raises(AuthorityLost):
-            await waiting
-        assert broker.clock.now_s() - ended_s < 0.5
-        statistics = one.lookup.statistics()
-        assert (statistics.failures, statistics.pending) == (1, 0)
-
-
-@in_virtual_time
-async def test_a_lookup_that_is_cut_off_is_a_failure() -> None:
-    async with cluster(1) as built, doors(built) as (one,):
-        one.broker.memory.disconnect()
-        work = one.lookup.find(topic_in(built.bundles[0]))
-        waiting = asyncio.get_running_loop().create_task(work, name="lookup")
-        await asyncio.wait([waiting], timeout=0.5)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert one.lookup.statistics().failures == 1

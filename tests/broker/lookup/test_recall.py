@@ -83,7 +83,7 @@ async def test_memory_redirects_to_nobody_while_events_may_have_been_missed() ->
         one.cluster.leads = two.broker
         await one.lookup.find(topic)
         one.broker.blink()
-        await eventually(lambda: one.broker.registry.is_registered)
+        await eventually(lambda: one.broker.watcher.state is State.CONNECTED)
         # The second time, memory has its node as absent.
         for _ in range(2):
             with pytest.raises(BundleReclaimable):

@@ -108,8 +108,12 @@ def test_a_text_that_is_not_a_range_is_refused_with_what_is_allowed(
 
 
 def test_the_detail_has_the_range_and_how_long_it_lasts() -> None:
-    assert NIGHT_AND_NOON.detail(at("05:18:30")) == "22:00-06:00 UTC is quiet, for 42 min more"
-    assert NIGHT_AND_NOON.detail(at("12:59:59")) == "12:00-13:00 UTC is quiet, for 1 min more"
+    assert NIGHT_AND_NOON.detail(at("05:18:30")) == (
+        "22:00-06:00 UTC is quiet, for 42 min more (loadBalancerQuietHours)"
+    )
+    assert NIGHT_AND_NOON.detail(at("12:59:59")) == (
+        "12:00-13:00 UTC is quiet, for 1 min more (loadBalancerQuietHours)"
+    )
     assert NIGHT_AND_NOON.detail(at("14:00:00")) == "it is not quiet"
 
 

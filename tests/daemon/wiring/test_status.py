@@ -2,7 +2,9 @@
 
 import asyncio
 
+from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.session.watcher import Grant
+from broker_ctl.core.machines.session import State
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.tasks import TaskFaults
 from broker_ctl.testing.virtual_time import in_virtual_time
@@ -58,3 +60,21 @@ async def test_the_daemon_answers_with_what_its_ownership_has_granted() -> None:
     # The bundles of this session are not re-acquired yet.
     assembly.services.ownership.on_grant(Grant(7, 1e9))
     assert assembly.status.authority() == (7, 0)
+
+
+@in_virtual_time
+async def test_a_broker_whose_connection_is_lost_is_ready_and_says_what_it_answers() -> None:
+    async with cluster() as made:
+        (broker,) = made.brokers
+        status = status_of(broker)
+        status.now = Readiness(is_ready=True)
+        assert status.readiness().reason == ""
+        broker.memory.disconnect()
+        left_s = broker.watcher.deadline_s - broker.clock.now_s()
+        assert status.readiness() == Readiness(
+            is_ready=True,
+            reason=f"ZooKeeper is away: this broker serves until its lease ends in {left_s:.0f} s; "
+            "lookups of what it does not serve are answered with 503",
+        )
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        assert not status.readiness().is_ready

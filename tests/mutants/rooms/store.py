@@ -190,7 +190,7 @@ STORE: Final[tuple[Mutant, ...]] = (
         "ask-configuration-always",
         "I6",
         "store/caches/last_read.py",
-        "if self._is_away and path in self._last:",
+        "if self._is_away:",
         "if self._is_away and path in ():",
         _WATCHED,
         unit("broker/namespaces", "broker/policies"),

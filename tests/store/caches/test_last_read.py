@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from broker_ctl.errors import ConnectionLoss
 from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
@@ -47,8 +48,8 @@ async def test_the_last_value_read_answers_while_the_store_is_disconnected_and_n
     async with asyncio.timeout(_AWAY_S):
         assert await last.get("/p/c") == b"old"
         assert await last.get("/p/none") is None
-    # Only the newest are kept; the values of the others are not known.
-    with pytest.raises(TimeoutError):
+    # Only the newest are kept; the values of the others are not known, and nobody waits for them.
+    with pytest.raises(ConnectionLoss, match="/p/a was not read before"):
         async with asyncio.timeout(_AWAY_S):
             await last.get("/p/a")
     store.reconnect()

@@ -492,7 +492,8 @@ class MemoryAuthorised(LeaseGuard):
     def __init__(self) -> None:
         self.refuse: BrokerCtlError | None = None
 
-    def held(self) -> Scope:
+    def held(self, *, needs_store: bool = False) -> Scope:
+        del needs_store
         if self.refuse is not None:
             raise self.refuse
         return _OpenScope()

@@ -14,6 +14,7 @@ from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 if TYPE_CHECKING:
     from broker_ctl.core.cluster.columns import Floats
+    from broker_ctl.core.strategies.balance.kinds import Peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,17 @@ class Levels:
         recent: by recent demands.
         load: steady, of each resource that counts, in its unit.
         capacity: likewise.
+        means: mean usage of the brokers that may carry what a broker carries, where an isolation
+            policy makes it another one than that of all.
+        recent_means: likewise, by recent demands.
     """
 
     usage: Mapping[str, float] = field(default_factory=dict)
     recent: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[str, Demand] = field(default_factory=dict)
     capacity: Mapping[str, Demand] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+    recent_means: Mapping[str, float] = field(default_factory=dict)
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values; what has no limit is None."""
@@ -62,30 +68,47 @@ class Levels:
         """Mean usage; 0 without brokers."""
         return _mean(self.usage)
 
+    def mean_of(self, broker_id: str) -> float:
+        """Mean usage of the brokers that a broker is compared with."""
+        return self.means.get(broker_id, self.mean)
+
     def ratio(self, broker_id: str) -> float:
         """Usage of a broker in means; 1 where no broker is used."""
-        mean = self.mean
+        mean = self.mean_of(broker_id)
         return self.usage.get(broker_id, 0.0) / mean if mean > 0 else 1.0
 
     def too_full(self, rules: BalanceRules) -> list[str]:
         """Brokers above the limit of the band."""
-        mark = rules.band.trigger(self.mean)
-        return [broker_id for broker_id, usage in self.usage.items() if usage > mark]
+        band, mean = rules.band, self.mean
+        return [
+            broker_id
+            for broker_id, usage in self.usage.items()
+            if usage > band.trigger(self.means.get(broker_id, mean))
+        ]
 
     def in_trouble(self, rules: BalanceRules) -> list[str]:
         """Brokers that are so full now that they are relieved at once."""
-        mean = _mean(self.recent)
-        mark = max(
-            rules.trouble.trigger(mean), min(rules.overloaded_ratio, rules.severe_ratio * mean)
-        )
-        return [broker_id for broker_id, usage in self.recent.items() if usage > mark]
+        whole = _mean(self.recent)
+
+        def mark(broker_id: str) -> float:
+            mean = self.recent_means.get(broker_id, whole)
+            severe = min(rules.overloaded_ratio, rules.severe_ratio * mean)
+            return max(rules.trouble.trigger(mean), severe)
+
+        return [each for each, usage in self.recent.items() if usage > mark(each)]
 
 
 def levels_of(
-    view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
+    view: ClusterView,
+    resources: Resources,
+    demands: Demands,
+    homes: Mapping[Bundle, str],
+    silent_s: float = math.inf,
 ) -> Levels:
-    """Levels once every move has arrived."""
+    """Levels once every move has arrived; ``silent_s``: age from which no report counts."""
     import numpy as np
+
+    from broker_ctl.core.strategies.balance.kinds import peers_of
 
     table, brokers = demands.table, sorted(view.brokers)
     rows = table.places_of(homes)
@@ -102,12 +125,25 @@ def levels_of(
         now[each] = _sum(rest, table.rows.recent[here])
     capacity = resources.capacities(view)
     counted = [each for each in brokers if not view.brokers[each].is_draining]
+    usage = {each: _fullest(load[each], capacity[each]) for each in counted}
+    recent = {each: _fullest(now[each], capacity[each]) for each in counted}
+    peers = peers_of(view, homes, counted, silent_s)
     return Levels(
-        {each: _fullest(load[each], capacity[each]) for each in counted},
-        {each: _fullest(now[each], capacity[each]) for each in counted},
+        usage,
+        recent,
         {each: load[each] for each in counted},
         {each: capacity[each] for each in counted},
+        _means(peers, usage),
+        _means(peers, recent),
     )
+
+
+def _means(peers: "Peers", usage: Mapping[str, float]) -> Mapping[str, float]:
+    """The smallest mean of the groups that each broker belongs to."""
+    return {
+        each: min(_mean({peer: usage[peer] for peer in group}) for group in groups)
+        for each, groups in peers.items()
+    }
 
 
 def _sum(rest: Demand, demands: "Floats") -> Demand:

@@ -6,6 +6,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
+from broker_ctl.core.cluster.ends import room_text
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BalanceRules
@@ -14,10 +15,13 @@ from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.splitting.hot_topics import REMEDY, hot_topic_of
 
 if TYPE_CHECKING:
+    from broker_ctl.core.strategies.balance.limits.obstacles import Obstacles
     from broker_ctl.core.strategies.balance.planner import Move, Relief
     from broker_ctl.core.strategies.balance.planner_input import PlannerInput
 
 _HOUR_S: Final = 3600.0
+_HIGH_KEY: Final = "loadBalancerPlannerHighPercentage"
+_BAND_KEYS: Final = f"the band ({_HIGH_KEY})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +29,25 @@ class PlanReport:
     """The planner's result on a view.
 
     Attributes:
-        bound: max over mean usage that no placement of these bundles can beat.
+        obstacles: what keeps brokers too full.
         note: what else counts; empty: nothing.
     """
 
     view: ClusterView
     planner_input: "PlannerInput"
     relief: "Relief"
-    bound: float
+    obstacles: "Obstacles"
     rules: BalanceRules
     note: str = ""
 
-    def moves(self, *, is_urgent: bool) -> list[Decision]:
-        """Transfers; those that are not urgent within the hour's churn limit."""
+    def moves(self, imposed_bytes: float, *, is_urgent: bool) -> list[Decision]:
+        """Transfers; those that are not urgent within the hour's churn limit.
+
+        What was moved to other brokers by others (``imposed_bytes``) may move again on top of it.
+        """
         view, ratio = self.view, self.rules.churn_ratio
-        allowed = ratio * fsum(each.expected.throughput_bytes for each in view.brokers.values())
+        whole_bytes = fsum(each.expected.throughput_bytes for each in view.brokers.values())
+        allowed = ratio * whole_bytes + imposed_bytes
         moved_bytes = fsum(
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
         )
@@ -49,7 +57,11 @@ class PlanReport:
             transfer = self._transfer(move, usage, surging)
             moved_bytes += transfer.load_vector.throughput_bytes
             if moved_bytes > allowed and not is_urgent:
-                text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
+                text = (
+                    f"{ratio:.0%} of the load have moved within the hour, the most "
+                    "(loadBalancerPlannerChurnPercentagePerHour), "
+                    + room_text(view, moved_bytes - allowed)
+                )
                 decisions.append(Skip(str(transfer.bundle), Reason.BUDGET_HOURLY_LOAD, text))
                 break
             decisions.append(transfer)
@@ -69,12 +81,12 @@ class PlanReport:
         bundle_view = self.planner_input.bundles[move.bundle]
         source = self.view.brokers[self.planner_input.brokers[move.source]]
         destination = self.view.brokers[self.planner_input.brokers[move.destination]]
-        mean = self.relief.mean or 1.0
+        mean = self.relief.mean_of[move.source] or 1.0
         # The plan reorders moves and drops some: the text must be right wherever the move is, so
         # it does not say what the move leads to.
         detail = (
-            f"{usage[move.source] / mean:.2f} and {usage[move.destination] / mean:.2f} of the mean "
-            f"usage {mean:.1%} before the plan; {self._bound}"
+            f"{usage[move.source] / mean:.2f} and {usage[move.destination] / mean:.2f} times the "
+            f"mean usage {mean:.1%} before the plan; {self._bound_text(move.source)}"
         )
         return Transfer(
             bundle=bundle_view.bundle,
@@ -88,17 +100,23 @@ class PlanReport:
         )
 
     def stuck(self) -> list[Decision]:
-        """Skips for brokers that stay too full."""
-        mean = self.relief.mean or 1.0
+        """Skips for brokers that stay too full: what holds them back, or that nothing fits."""
         found: list[Decision] = []
         for number, usage in self.relief.stuck:
+            mean = self.relief.mean_of[number] or 1.0
             broker_id = self.planner_input.brokers[number]
-            text = f"{usage / mean:.2f} of the mean usage {mean:.1%}, and no bundle of it fits"
+            text = f"{usage / mean:.2f} times the mean usage {mean:.1%}"
+            obstacle = self.obstacles.of(number)
+            if obstacle is not None:
+                found.append(Skip(broker_id, obstacle.reason, f"{text}: {obstacle.text}"))
+                continue
+            text = f"{text}, and no bundle of it fits anywhere within {_BAND_KEYS}"
             hot = self._hot_topic(broker_id, usage - self.rules.band.trigger(mean))
             if hot is None:
-                found.append(Skip(broker_id, Reason.NO_GAIN, f"{text} anywhere; {self._bound}"))
+                text = f"{text}, until loads change; {self._bound_text(number)}"
+                found.append(Skip(broker_id, Reason.NO_GAIN, text))
                 continue
-            text = f"{text} anywhere; of {hot.bundle} {hot_topic_of(hot)}: {REMEDY}"
+            text = f"{text}; of {hot.bundle} {hot_topic_of(hot)}: {REMEDY}"
             found.append(Skip(broker_id, Reason.HOT_TOPIC, text))
         return found
 
@@ -112,9 +130,9 @@ class PlanReport:
         is_enough = heaviest.load_vector.usage_on(broker.size_ratio) >= excess
         return heaviest if is_enough and hot_topic_of(heaviest) else None
 
-    @property
-    def _bound(self) -> str:
-        text = f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
+    def _bound_text(self, broker: int) -> str:
+        bound = self.obstacles.bound_of(broker)
+        text = f"even the best placement leaves the fullest broker at {bound:.2f} times the mean"
         return f"{text}; {self.note}" if self.note else text
 
 
@@ -173,10 +191,14 @@ def surge_skips(view: ClusterView, memory: BalanceMemory) -> list[Decision]:
 def balanced_skip(memory: BalanceMemory, rules: BalanceRules) -> Skip:
     """A skip that says that no broker is too full."""
     levels = memory.levels
-    fullest = max(levels.usage, key=lambda each: (levels.usage[each], each))
-    text = f"{_usage_text(levels, fullest)} at most, {rules.band.high:.2f} is tolerated"
-    return Skip("cluster", Reason.BELOW_THRESHOLD, text)
+    fullest = max(levels.usage, key=lambda each: (levels.ratio(each), levels.usage[each], each))
+    if not levels.usage[fullest]:
+        return Skip("cluster", Reason.BELOW_THRESHOLD, "no broker has any load")
+    trigger = rules.band.trigger(levels.mean_of(fullest))
+    text = f"{_usage_text(levels, fullest)} at most, up to {trigger:.1%} is tolerated"
+    return Skip("cluster", Reason.BELOW_THRESHOLD, f"{text} ({_HIGH_KEY})")
 
 
 def _usage_text(levels: Levels, broker_id: str) -> str:
-    return f"{broker_id} has {levels.ratio(broker_id):.2f} of the mean usage {levels.mean:.1%}"
+    mean = levels.mean_of(broker_id)
+    return f"{broker_id} has {levels.ratio(broker_id):.2f} times the mean usage {mean:.1%}"

@@ -4,7 +4,8 @@ One objective: the brokers' usages, sorted from the fullest down and compared le
 move must make the fuller of its two brokers less full, so each move makes the objective smaller,
 and no sequence of moves returns to its start.
 
-A broker above ``high`` times the mean sheds until it is at ``low``: the smallest bundle that
+The mean is that of the brokers that may carry the bundle in question. A broker above ``high`` times
+the mean sheds until it is at ``low``: the smallest bundle that
 achieves this alone, else the largest that another broker has room for, else an exchange of a large
 bundle for a smaller one; if it is still above ``high``, a bundle far larger than needed. The
 receiver is the broker that would be the least full; none is filled beyond ``low``. If each move has
@@ -22,11 +23,18 @@ from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.problem import (
     NOTHING,
     Allocation,
+    Flags,
     Floats,
     Indices,
     Problem,
     usage_of,
     within,
+)
+from broker_ctl.core.strategies.balance.progress import (
+    Progress,
+    carried_of,
+    group_by_owner,
+    load_of,
 )
 
 # How many bundles are tried, one size smaller each, before an exchange is; and how many receivers
@@ -34,8 +42,6 @@ from broker_ctl.core.strategies.balance.problem import (
 _ATTEMPTS: Final = 12
 _COLDEST: Final = 3
 _LARGEST: Final = 24
-# Bundles that are added up in one go: no other thread runs meanwhile.
-_AT_ONCE: Final = 1 << 17
 # A bundle may be at most this multiple of what has to go.
 _OVERSHOOT: Final = 1.25
 
@@ -60,6 +66,8 @@ class Relief:
         moves: in the order in which they must be made.
         mean: mean usage before any of them.
         before, after: max over mean usage.
+        mean_of: mean usage, before any of them, of the brokers that may carry what each broker
+            carries.
         stuck: brokers that stay above ``high``, since nothing of theirs fits anywhere, with their
             usage.
     """
@@ -69,6 +77,7 @@ class Relief:
     before: float
     after: float
     stuck: tuple[tuple[int, float], ...]
+    mean_of: tuple[float, ...] = field(default=(), compare=False)
 
 
 def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
@@ -81,7 +90,8 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
     """
     allocation = Allocation(problem, load_of(problem))
     mean, before = allocation.mean, _max_over_mean(allocation)
-    work = _Progress(allocation, band, group_by_owner(problem))
+    work = Progress(allocation, band, group_by_owner(problem), carried_of(problem))
+    mean_of = work.mean_of(allocation.means())
     moves: list[Move] = []
     while limit is None or len(moves) < limit:
         room = None if limit is None else limit - len(moves)
@@ -90,98 +100,32 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
         if not made:
             break
     stuck = tuple((broker, float(allocation.usage[broker])) for broker in work.too_full())
-    return Relief(tuple(moves), mean, before, _max_over_mean(allocation), stuck)
+    after = _max_over_mean(allocation)
+    return Relief(tuple(moves), mean, before, after, stuck, tuple(mean_of.tolist()))
 
 
-def load_of(problem: Problem) -> Floats:
-    """Of each broker, shape (brokers, resources)."""
-    load = problem.base.copy()
-    for first in range(0, len(problem.owner), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        owner, demand = problem.owner[some], problem.demand[some]
-        for resource in range(load.shape[1]):
-            load[:, resource] += np.bincount(owner, demand[:, resource], minlength=len(load))
-    return load
+def first_moves(problem: Problem, band: Band, broker: int) -> list[Move]:
+    """The moves that would be made first if only this broker gave; empty: none helps."""
+    allocation = Allocation(problem, load_of(problem))
+    work = Progress(allocation, band, group_by_owner(problem), carried_of(problem))
+    means = allocation.means()
+    if not problem.is_counted[broker] or not work.is_too_full(means)[broker]:
+        return []
+    return _relieve_one(work, broker, means, 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MovableBundles:
-    """The movable bundles of every broker: those of one lie next to each other."""
-
-    bundles: Indices
-    starts: Indices
-
-    def of(self, broker: int) -> Indices:
-        """Those of one broker, by number."""
-        return self.bundles[self.starts[broker] : self.starts[broker + 1]]
-
-
-def group_by_owner(problem: Problem) -> MovableBundles:
-    """Sorted by owner with as few passes over a million bundles as there can be."""
-    brokers = len(problem.capacity)
-    bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
-    # Numbers of brokers fit into 16 bits nearly always: then the sort is linear.
-    width = np.uint16 if brokers <= 1 << 16 else np.int32
-    owners = np.take(problem.owner, bundles).astype(width)
-    order = np.argsort(owners, kind="stable")
-    counts = np.bincount(owners, minlength=brokers)
-    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    # Unlike an index, `take` lets other threads run.
-    return MovableBundles(np.take(bundles, order), starts)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What the moves have come to so far."""
-
-    allocation: Allocation
-    band: Band
-    holdings: MovableBundles
-    moved: set[int] = field(default_factory=set)
-
-    @property
-    def mean(self) -> float:
-        return self.allocation.mean
-
-    def too_full(self) -> tuple[int, ...]:
-        problem = self.allocation.problem
-        full = self.allocation.usage > self.band.trigger(self.mean) + NOTHING
-        able = problem.is_counted & problem.is_giving
-        return tuple(int(each) for each in np.flatnonzero(full & able))
-
-    def fullest(self, broker: int) -> int:
-        """Which resource makes the broker as full as it is."""
-        allocation = self.allocation
-        return int((allocation.load[broker] / allocation.problem.capacity[broker]).argmax())
-
-    def sorted_bundles(self, broker: int) -> tuple[Indices, Floats]:
-        """What a broker may give, the smallest first, and how much each takes of it."""
-        bundles = self.holdings.of(broker)
-        if self.moved:
-            keep = [each for each in bundles.tolist() if each not in self.moved]
-            bundles = np.array(keep, np.int32)
-        problem, fullest = self.allocation.problem, self.fullest(broker)
-        sizes = problem.demand[bundles, fullest] / problem.capacity[broker, fullest]
-        # Equal sizes in the order of the bundles: the sort must not depend on anything else.
-        order = np.argsort(sizes, kind="stable")
-        return bundles[order], sizes[order]
-
-
-def _round(work: _Progress, limit: int | None) -> list[Move]:
+def _round(work: Progress, limit: int | None) -> list[Move]:
     """Relieve each broker that is too full once, the fullest first."""
     allocation = work.allocation
     moves: list[Move] = []
-    mean = work.mean
-    trigger = work.band.trigger(mean)
+    means = allocation.means()
     waiting: list[tuple[float, int]] = []
     for broker in work.too_full():
         heappush(waiting, (-float(allocation.usage[broker]), broker))
     while waiting and (limit is None or len(moves) < limit):
         _, source = heappop(waiting)
-        if allocation.usage[source] <= trigger + NOTHING:
-            continue
         room = None if limit is None else limit - len(moves)
-        moves += _relieve_one(work, source, mean, room)
+        moves += _relieve_one(work, source, means, room)
     return moves
 
 
@@ -189,8 +133,9 @@ def _round(work: _Progress, limit: int | None) -> list[Move]:
 class _Giver:
     """A broker that is to come down to ``target``, and what it may still give."""
 
-    work: _Progress
+    work: Progress
     broker: int
+    kind: int | None
     trigger: float
     target: float
     fullest: int = -1
@@ -205,12 +150,21 @@ class _Giver:
     def is_too_full(self) -> bool:
         return self.usage > self.trigger + NOTHING
 
+    @property
+    def receivers(self) -> Flags:
+        """The brokers that may be given something of this kind."""
+        problem = self.work.allocation.problem
+        if self.kind is None:
+            return problem.is_receiving
+        able: Flags = problem.is_receiving & problem.allowed[self.kind]
+        return able
+
     def refresh(self) -> None:
         """Forget what has gone; what counts is what the fullest resource is now."""
         fullest = self.work.fullest(self.broker)
         if fullest != self.fullest:
             self.fullest = fullest
-            self.bundles, self.sizes = self.work.sorted_bundles(self.broker)
+            self.bundles, self.sizes = self.work.sorted_bundles(self.broker, self.kind)
 
     def without(self, moves: list[Move]) -> None:
         """Some of it has gone."""
@@ -219,8 +173,17 @@ class _Giver:
             self.bundles, self.sizes = self.bundles[left], self.sizes[left]
 
 
-def _relieve_one(work: _Progress, source: int, mean: float, limit: int | None) -> list[Move]:
-    giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
+def _relieve_one(work: Progress, source: int, means: Floats, limit: int | None) -> list[Move]:
+    moves: list[Move] = []
+    for kind in work.kinds_of(source, means):
+        mean = float(means[kind or 0]) if len(means) else work.allocation.mean
+        giver = _Giver(work, source, kind, work.band.trigger(mean), work.band.target(mean))
+        if giver.is_too_full:
+            moves += _relieve_kind(giver, None if limit is None else limit - len(moves))
+    return moves
+
+
+def _relieve_kind(giver: _Giver, limit: int | None) -> list[Move]:
     moves: list[Move] = []
     while giver.usage > giver.target + NOTHING and (limit is None or len(moves) < limit):
         giver.refresh()
@@ -228,7 +191,7 @@ def _relieve_one(work: _Progress, source: int, mean: float, limit: int | None) -
         if not made:
             break
         moves += made
-        work.moved.update(move.bundle for move in made)
+        giver.work.note(made)
         giver.without(made)
     return moves
 
@@ -254,6 +217,7 @@ def _single(giver: _Giver, overshoot: float) -> Move | None:
     sizes, need = giver.sizes, giver.usage - giver.target
     most = min(need * overshoot, _most_room(giver)) + NOTHING
     top = int(np.searchsorted(sizes, most, side="right")) - 1
+    last = top
     enough = int(np.searchsorted(sizes, need - NOTHING))
     if 0 <= enough <= top:
         top = enough
@@ -263,13 +227,19 @@ def _single(giver: _Giver, overshoot: float) -> Move | None:
         move = _try(giver, int(giver.bundles[place]))
         if move is not None:
             return move
+    # Where anything is better than nothing, also one that is larger than need be.
+    if np.isinf(overshoot):
+        for place in range(top + 1, min(last, top + _ATTEMPTS) + 1):
+            move = _try(giver, int(giver.bundles[place]))
+            if move is not None:
+                return move
     return None
 
 
 def _most_room(giver: _Giver) -> float:
     """What another broker can take at most, as a part of the giver's fullest resource."""
     problem, usage = giver.work.allocation.problem, giver.work.allocation.usage
-    others = problem.is_receiving & (usage < giver.target)
+    others = giver.receivers & (usage < giver.target)
     others[giver.broker] = False
     capacity = problem.capacity[:, giver.fullest]
     room = (giver.target - usage[others]) * (capacity[others] / capacity[giver.broker])
@@ -296,7 +266,7 @@ def _exchange(giver: _Giver) -> list[Move]:
     problem = allocation.problem
     if not problem.is_receiving[source]:
         return []
-    cold = np.where(problem.is_receiving, allocation.usage, np.inf)
+    cold = np.where(giver.receivers, allocation.usage, np.inf)
     cold[source] = np.inf
     for destination in np.argsort(cold, kind="stable")[:_COLDEST].tolist():
         if not np.isfinite(cold[destination]):

@@ -13,13 +13,12 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.topic_partitions import TopicPartitions
 from broker_ctl.core.rules.balance import BalanceRules
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.balance.kinds import Kinds, sharing_of
 from broker_ctl.core.strategies.balance.limits.hard_limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.strategies.balance.resources import Resources
 from broker_ctl.core.strategies.balance.topic_spread import TopicSpread, spread_of
-from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,16 +70,18 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     kept: Flags = (owner >= 0) & ~np.isnan(demand).any(axis=1)
     if not kept.all():
         ordered = list(compress(ordered, kept.tolist()))
-    rows = _Rows(view, context, numbers, ordered, rules.rest_s)
-    kinds = _Kinds(view, numbers, able, context.silent_s)
+    rows = Rows(view, context, numbers, ordered, rules.rest_s)
+    kinds = Kinds(view, numbers, able, context.silent_s)
     topics = _Topics(view.constraints.topics)
     topics.add(each.bundle for each in ordered)
     capacities = resources.capacities(view)
     capacity = np.array([capacities[each] for each in brokers], np.float64)
     base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
-    counted = [not view.brokers[each].is_draining for each in brokers]
+    counted = np.array([not view.brokers[each].is_draining for each in brokers], bool)
     reporting = np.isin(brokers, able) if brokers else np.zeros(0, bool)
     held, most = broker_columns([view.brokers[each] for each in brokers], rules.limits)
+    kind = _each((kinds.of(each.bundle) for each in ordered), len(ordered))
+    allowed = kinds.table()
     problem = Problem(
         demand=demand[kept],
         capacity=capacity,
@@ -88,10 +89,11 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
         is_movable=rows.is_movable(),
         is_receiving=reporting & ~np.isin(brokers, list(context.ineligible)),
         is_giving=reporting,
-        is_counted=np.array(counted, bool),
+        is_counted=counted,
         base=base,
-        kind=_each((kinds.of(each.bundle) for each in ordered), len(ordered)),
-        allowed=kinds.table(),
+        kind=kind,
+        allowed=allowed,
+        sharing=sharing_of(allowed, counted, reporting),
         avoid=rows.avoid(),
         takes=bundle_columns(ordered, rules.limits),
         held=held,
@@ -101,57 +103,8 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     return PlannerInput(problem, brokers, ordered)
 
 
-class _Kinds:
-    """Feasible brokers of a bundle: the same for all bundles of a namespace."""
-
-    def __init__(
-        self,
-        view: ClusterView,
-        numbers: Mapping[str, int],
-        able: tuple[str, ...],
-        silent_s: float,
-    ) -> None:
-        self._view = view
-        self._numbers = numbers
-        self._able = able
-        self._rules = PlacementRules(report_ttl_s=silent_s)
-        # The last one: bundles come by namespace.
-        self._namespace: Namespace | None = None
-        self._number = -1
-        self._of: dict[Namespace, int] = {}
-        self._rows: list[Flags] = []
-        self._known: dict[tuple[str, ...], int] = {}
-
-    def of(self, bundle: Bundle) -> int:
-        """The row for a bundle."""
-        namespace = bundle.namespace
-        if namespace is not self._namespace:
-            if namespace not in self._of:
-                self._of[namespace] = self._row(bundle)
-            self._namespace, self._number = namespace, self._of[namespace]
-        return self._number
-
-    def _row(self, bundle: Bundle) -> int:
-        grouped = bundle.namespace in self._view.constraints.group_of
-        # Where a bundle of a group may go depends on the group's others: placement decides.
-        feasible = () if grouped else self._feasible_brokers(bundle)
-        if feasible not in self._known:
-            row = np.zeros(len(self._numbers), bool)
-            row[[self._numbers[each] for each in feasible]] = True
-            self._known[feasible] = len(self._rows)
-            self._rows.append(row)
-        return self._known[feasible]
-
-    def _feasible_brokers(self, bundle: Bundle) -> tuple[str, ...]:
-        return filter_brokers(self._view, bundle, self._able, self._rules).feasible
-
-    def table(self) -> Flags:
-        """Shape (kinds, brokers)."""
-        return np.array(self._rows, bool).reshape(len(self._rows), len(self._numbers))
-
-
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """What the view says of each bundle."""
 
     view: ClusterView
@@ -160,13 +113,13 @@ class _Rows:
     bundles: Sequence[BundleView]
     rest_s: float
 
-    def is_movable(self) -> Flags:
-        """Whether each may be moved now."""
-        return np.fromiter(self._free(), bool, len(self.bundles))
+    def is_movable(self, *, is_waiting: bool = True) -> Flags:
+        """Whether each may be moved now; without ``is_waiting`` also what is on its way."""
+        return np.fromiter(self._free(is_waiting=is_waiting), bool, len(self.bundles))
 
-    def _free(self) -> Iterator[bool]:
+    def _free(self, *, is_waiting: bool) -> Iterator[bool]:
         view, rings = self.view, self.view.rings
-        is_calm = not view.moves and not view.splitting
+        is_calm = not is_waiting or (not view.moves and not view.splitting)
         namespace: Namespace | None = None
         ring: Ring | None = None
         for bundle_view in self.bundles:
@@ -178,7 +131,7 @@ class _Rows:
                 ring = None if is_fixed else rings.get(namespace)
             yield (
                 ring is not None
-                and bundle_view.current is not None
+                and (bundle_view.current is not None or not is_waiting)
                 and self._is_rested(bundle_view)
                 and (is_calm or not view.is_busy(bundle))
                 and bundle in ring

@@ -7,6 +7,7 @@ mean broker are split (`core.splitting`), cold ones merged (`core.merging`), dra
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
@@ -48,12 +49,12 @@ class BalancePlanner:
         balance = rules.balance
         resources = Resources.of(view, balance.weights)
         demands = memory.demands.after(view, resources, balance.smoothing)
-        homes, left = track_moves(memory, view, balance.return_s)
-        levels = levels_of(view, resources, demands, homes)
+        homes, left, imposed = track_moves(memory, view, balance.return_s)
+        levels = levels_of(view, resources, demands, homes, rules.report_ttl_s)
         samples = sample_costs(view, balance.weights)
         slowness = slow.observe(memory.slow, samples, balance.slow)
         courses = bursts.followed(memory.courses, view, demands, balance.bursts)
-        return BalanceMemory(demands, levels, homes, left, slowness, courses)
+        return BalanceMemory(demands, levels, homes, left, slowness, courses, imposed)
 
     def shed(
         self, view: ClusterView, memory: BalanceMemory, rules: SheddingRules
@@ -116,7 +117,7 @@ def _level_brokers(
     if full and balance.quiet.is_quiet(view.taken_at_ms):
         detail = balance.quiet.detail(view.taken_at_ms)
         return [
-            Skip(each, Reason.QUIET_HOURS, f"{detail}; {levels.ratio(each):.2f} of the mean")
+            Skip(each, Reason.QUIET_HOURS, f"{detail}; {levels.ratio(each):.2f} times the mean")
             for each in full
         ]
     if not full:
@@ -144,7 +145,7 @@ def _plan_moves(
 ) -> list[Decision]:
     import numpy as np
 
-    from broker_ctl.core.strategies.balance.bound import imbalance_bound
+    from broker_ctl.core.strategies.balance.limits.obstacles import Obstacles
     from broker_ctl.core.strategies.balance.planner import relieve
     from broker_ctl.core.strategies.balance.planner_input import PlannerContext, build_input
 
@@ -161,8 +162,10 @@ def _plan_moves(
     )
     problem = planned.problem
     is_giving = problem.is_giving & np.isin(planner_input.brokers, list(task.givers))
-    relief = relieve(replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves)
-    report = PlanReport(
-        view, planner_input, relief, imbalance_bound(problem), rules.balance, planned.note
-    )
-    return [*report.moves(is_urgent=task.is_urgent), *report.stuck()]
+    problem = replace(problem, is_giving=is_giving)
+    relief = relieve(problem, task.band, rules.balance.most_moves)
+    obstacles = Obstacles(view, planner_input, context, rules.balance, task.band, problem, relief)
+    report = PlanReport(view, planner_input, relief, obstacles, rules.balance, planned.note)
+    imposed_bytes = fsum(each.throughput_bytes for each in memory.imposed)
+    moves = report.moves(imposed_bytes, is_urgent=task.is_urgent)
+    return [*moves, *report.stuck()]

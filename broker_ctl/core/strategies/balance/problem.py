@@ -36,6 +36,7 @@ class Problem:
         base: what a broker uses for no bundle in particular, shape (brokers, resources).
         kind: which row of ``allowed`` says where a bundle may live, shape (bundles,).
         allowed: shape (kinds, brokers).
+        sharing: the brokers over which the mean of a kind is taken, shape (kinds, brokers).
         avoid: the broker that a bundle must not come back to, or -1, shape (bundles,).
         takes: what a bundle counts against each hard limit, shape (bundles, limits).
         held: what each broker has of it, shape (brokers, limits).
@@ -53,6 +54,7 @@ class Problem:
     base: Floats
     kind: Indices
     allowed: Flags
+    sharing: Flags
     avoid: Indices
     takes: Floats
     held: Floats
@@ -74,6 +76,7 @@ class Problem:
             base=np.zeros_like(capacity),
             kind=np.zeros(bundles, np.int32),
             allowed=np.ones((1, brokers), bool),
+            sharing=np.ones((1, brokers), bool),
             avoid=np.full(bundles, -1, np.int32),
             takes=np.zeros((bundles, 0)),
             held=np.zeros((brokers, 0)),
@@ -162,6 +165,12 @@ class Allocation:
         """Mean usage of the brokers that count; 0 where none does."""
         counted = self.usage[self.problem.is_counted]
         return float(counted.mean()) if counted.size else 0.0
+
+    def means(self) -> Floats:
+        """Mean usage of the brokers that may carry bundles of each kind, shape (kinds,)."""
+        rows = self.problem.sharing & self.problem.is_counted
+        found = [self.usage[each].mean() if each.any() else 0.0 for each in rows]
+        return np.array(found, np.float64)
 
 
 def within(held: Floats, most: Floats) -> Flags:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.strategies.balance.kinds import sharing_of
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
 from broker_ctl.core.strategies.balance.problem import Flags, Problem
 
@@ -81,7 +82,8 @@ def plain_problems(draw: st.DrawFn) -> Problem:
     )
     kind = dice.integers(0, 2, bundles).astype(np.int32)
     allowed = np.stack((np.ones(brokers, bool), dice.random(brokers) < draw(_SHARES)))
-    return replace(plain, kind=kind, allowed=allowed)
+    sharing = sharing_of(allowed, plain.is_counted, plain.is_giving)
+    return replace(plain, kind=kind, allowed=allowed, sharing=sharing)
 
 
 @st.composite
@@ -100,17 +102,19 @@ def problems(draw: st.DrawFn) -> Problem:
     owner = dice.integers(0, brokers, bundles).astype(np.int32)
     held = np.zeros((brokers, limits))
     np.add.at(held, owner, takes)
+    counted, giving, allowed = mostly(brokers), mostly(brokers), mostly(kinds, brokers)
     return Problem(
         demand=dice.choice(_DEMANDS, (bundles, resources)),
         capacity=dice.choice(_SIZES, (brokers, resources)),
         owner=owner,
         is_movable=mostly(bundles),
         is_receiving=mostly(brokers),
-        is_giving=mostly(brokers),
-        is_counted=mostly(brokers),
+        is_giving=giving,
+        is_counted=counted,
         base=dice.choice([0.0, 0.0, 4.0, 16.0], (brokers, resources)),
         kind=dice.integers(0, kinds, bundles).astype(np.int32),
-        allowed=mostly(kinds, brokers),
+        allowed=allowed,
+        sharing=sharing_of(allowed, counted, giving),
         avoid=dice.integers(-3, brokers, bundles).clip(-1).astype(np.int32),
         takes=takes,
         held=held,

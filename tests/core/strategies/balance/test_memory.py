@@ -9,7 +9,12 @@ import pytest
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels
-from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker, track_moves
+from broker_ctl.core.strategies.balance.memory import (
+    BalanceMemory,
+    FormerBroker,
+    Imposed,
+    track_moves,
+)
 from broker_ctl.core.strategies.balance.slow import Record, SlowMemory
 from broker_ctl.core.strategies.balance.slowness import ABSENT
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
@@ -17,25 +22,38 @@ from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
 A, B, C, D = BUNDLES[:4]
 
 
-def view_of(owners: dict[int, str | None], later_s: float = 0, **moves: str) -> ClusterView:
-    """Owners by the bundle's number."""
+def view_of(
+    owners: dict[int, str | None],
+    later_s: float = 0,
+    *,
+    unloaded_s: float | None = None,
+    is_own: bool = True,
+    **moves: str,
+) -> ClusterView:
+    """Owners by the bundle's number; ``unloaded_s``: when the balancer moved them, if it did."""
     view = cluster(
         [broker("b1", 0.0), broker("b2", 0.0)],
         owners={BUNDLES[number]: owner for number, owner in owners.items()},
-        moves=[InFlight(A, source, destination) for source, destination in moves.items()],
+        unloaded_s={}
+        if unloaded_s is None
+        else {BUNDLES[number]: NOW_S + unloaded_s for number in owners},
+        moves=[
+            InFlight(A, source, destination, is_own=is_own) for source, destination in moves.items()
+        ],
     )
     return replace(view, taken_at_s=NOW_S + later_s)
 
 
 def after(memory: BalanceMemory, view: ClusterView) -> BalanceMemory:
-    homes, left = track_moves(memory, view, return_s=3600.0)
-    return replace(memory, homes=homes, left=left)
+    homes, left, _ = track_moves(memory, view, return_s=3600.0)
+    demands = replace(memory.demands, observed_s=view.taken_at_s)
+    return replace(memory, homes=homes, left=left, demands=demands)
 
 
 def test_a_moved_bundle_remembers_its_former_broker() -> None:
     memory = after(BalanceMemory(), view_of({0: "b1", 1: "b1"}))
     assert (memory.homes, memory.left) == ({A: "b1", B: "b1"}, {})
-    memory = after(memory, view_of({0: "b2", 1: "b1"}, 60))
+    memory = after(memory, view_of({0: "b2", 1: "b1"}, 60, unloaded_s=30))
     assert memory.homes == {A: "b2", B: "b1"}
     assert memory.left == {A: FormerBroker("b1", NOW_S + 60)}
 
@@ -53,7 +71,24 @@ def test_a_bundle_without_an_owner_for_a_moment_keeps_its_home() -> None:
     memory = after(memory, view_of({0: None, 1: None}, 60))
     assert memory.homes == {A: "b1"}
     assert after(memory, view_of({0: "b1"}, 120)).left == {}
-    assert after(memory, view_of({0: "b2"}, 120)).left == {A: FormerBroker("b1", NOW_S + 120)}
+    moved = view_of({0: "b2"}, 120, unloaded_s=100)
+    assert after(memory, moved).left == {A: FormerBroker("b1", NOW_S + 120)}
+
+
+def test_what_a_death_a_drain_or_an_operator_has_carried_away_may_come_back() -> None:
+    memory = after(BalanceMemory(), view_of({0: "b1"}))
+    assert after(memory, view_of({0: "b2"}, 60)).left == {}
+    imposed = after(memory, view_of({0: "b1"}, 60, is_own=False, b1="b2"))
+    assert (imposed.homes, imposed.left) == ({A: "b2"}, {})
+    assert after(imposed, view_of({0: "b2"}, 120)).left == {}
+
+
+def test_a_death_after_a_move_of_the_balancer_does_not_count_as_one() -> None:
+    memory = after(BalanceMemory(), view_of({0: "b1"}))
+    memory = after(memory, view_of({0: "b2"}, 60, unloaded_s=30))
+    back = after(memory, view_of({0: "b1"}, 120, unloaded_s=30))
+    # Where the balancer took it from is known; that it left the dead broker is not its choice.
+    assert back.left == {A: FormerBroker("b1", NOW_S + 60)}
 
 
 @pytest.mark.parametrize(("later_s", "is_known"), [(3599, True), (3600, False)])
@@ -86,6 +121,7 @@ def test_a_memory_is_written_and_read_as_plain_values() -> None:
         homes={A: "b1", B: "b2"},
         left={B: FormerBroker("b1", NOW_S - 60.0)},
         slow=SlowMemory({"b1": Record(3, ABSENT, (1.0, 1.25))}),
+        imposed=(Imposed(NOW_S - 30.0, 5.0),),
     )
     written = json.dumps(memory.to_row(), allow_nan=False)
     assert BalanceMemory.of_row(json.loads(written)) == memory

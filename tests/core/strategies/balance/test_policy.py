@@ -56,8 +56,8 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
     assert paths([move]) == [(2, "b1", "b2")]
     assert move.reason is Reason.IMBALANCE
     assert move.detail == (
-        "1.40 and 0.60 of the mean usage 50.0% before the plan; "
-        "even the best placement leaves the fullest broker at 1.00 of the mean"
+        "1.40 and 0.60 times the mean usage 50.0% before the plan; "
+        "even the best placement leaves the fullest broker at 1.00 times the mean"
     )
     assert move.load_vector.throughput_bytes == pytest.approx(160 * MIB)
     assert move.source_before.usage_ratio == pytest.approx(0.7)
@@ -78,8 +78,8 @@ def test_the_usages_of_a_move_are_right_wherever_the_plan_puts_it() -> None:
     assert paths(proposed) == [(7, "b1", "b3"), (6, "b1", "b2")]
     assert paths(made) == [(6, "b1", "b2"), (7, "b1", "b3")]
     assert [move.detail.split(";")[0] for move in made] == [
-        "1.60 and 0.80 of the mean usage 50.0% before the plan",
-        "1.60 and 0.60 of the mean usage 50.0% before the plan",
+        "1.60 and 0.80 times the mean usage 50.0% before the plan",
+        "1.60 and 0.60 times the mean usage 50.0% before the plan",
     ]
     before = [
         usage.usage_ratio
@@ -93,7 +93,10 @@ def test_an_even_cluster_is_left_alone_with_a_skip_that_says_how_even_it_is() ->
     (skip,) = shed(fleet({"b1": [590], "b2": [500], "b3": [410]}), RULES)
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == ("cluster", Reason.BELOW_THRESHOLD)
-    assert skip.detail == "b1 has 1.18 of the mean usage 50.0% at most, 1.20 is tolerated"
+    assert skip.detail == (
+        "b1 has 1.18 times the mean usage 50.0% at most, "
+        "up to 60.0% is tolerated (loadBalancerPlannerHighPercentage)"
+    )
 
 
 def test_a_load_that_fits_nowhere_is_reported() -> None:
@@ -101,7 +104,7 @@ def test_a_load_that_fits_nowhere_is_reported() -> None:
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == ("b1", Reason.NO_GAIN)
     assert skip.detail.endswith(
-        "even the best placement leaves the fullest broker at 2.00 of the mean"
+        "even the best placement leaves the fullest broker at 2.00 times the mean"
     )
 
 
@@ -151,7 +154,7 @@ def test_quiet_hours_hold_back_what_can_wait_and_not_what_cannot() -> None:
     quiet = QuietHours.parse("00:00-23:00")
     full = shed(fleet({"b1": [200] * 3, "b2": [400], "b3": [400]}), rules_of(ALERT, quiet=quiet))
     assert skips(full) == [("b1", Reason.QUIET_HOURS)]
-    assert full[0].detail.endswith("1.29 of the mean")
+    assert full[0].detail.endswith("1.29 times the mean")
     severe = fleet({"b1": [200] * 4, "b2": [400], "b3": [300]})
     assert transfers(shed(severe, rules_of(ALERT, quiet=quiet)))
     # 1.21 of the mean alone would wait, but 95 % are more than a broker should have.

@@ -15,8 +15,6 @@ import numpy as np
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.planner import (
     Move,
-    group_by_owner,
-    load_of,
     make_move,
 )
 from broker_ctl.core.strategies.balance.problem import (
@@ -28,6 +26,7 @@ from broker_ctl.core.strategies.balance.problem import (
     usage_of,
     within,
 )
+from broker_ctl.core.strategies.balance.progress import group_by_owner, load_of
 
 # How many bundles of a broker are tried for each that goes.
 _ATTEMPTS: Final = 24
