@@ -104,7 +104,7 @@ class Authorizer:
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
         except StartWanted as met:
-            # A broker that repeats it signed for this start is no stranger.
+            # Not a stranger: a broker, which repeats it signed for this start.
             wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(met))
             wanted.headers[START_HEADER] = met.start
             return wanted
