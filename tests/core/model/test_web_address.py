@@ -129,7 +129,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_not_the_form_of_a_host_and_a_port_is_no_broker_id(text: str) -> None:
+def test_what_is_not_host_and_port_fails_as_a_broker_id(text: str) -> None:
     assert not is_broker_id(text)
 
 

@@ -77,7 +77,7 @@ async def test_questions_are_answered_as_the_cluster_sees_it(scene: Scene) -> No
     assert "loadBalancerEnabled" not in await admin.dynamic_names()
 
 
-async def test_a_listed_name_that_is_not_host_and_port_is_no_broker(scene: Scene) -> None:
+async def test_a_listed_name_that_is_not_host_and_port_is_left_out(scene: Scene) -> None:
     listed = ["-oProxyCommand=x #:8080", "b:1", "../x:1", "$(x):1"]
     scene.broker(ASKED).live = lambda _: web.json_response(listed)
     assert await scene.admin.brokers() == ("b:1",)

@@ -119,6 +119,8 @@ class Authorizer:
         self, request: web.Request, route: str, access: Access
     ) -> web.Response | Undecided | None:
         """The rejection of a request; None: it is allowed."""
+        if self._authenticator is None:
+            _connection_of(request).is_known = True
         if access is TOPIC_LOOKUP and self._is_known_lookup(request):
             return None
         peers, has_order = self._peers, is_order(route, request.method)
@@ -290,6 +292,13 @@ def principal_of(request: web.Request) -> Principal | None:
 def _note(request: web.Request, sender: Sender) -> None:
     assert isinstance(request, RoutedRequest)
     request.sender = sender
+    _connection_of(request).is_known = True
+
+
+def _connection_of(request: web.Request) -> Connection:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection
 
 
 def _sender_of(request: web.Request) -> Sender | None:
