@@ -240,6 +240,7 @@ def test_what_is_judged_by_class_says_nothing_of_others() -> None:
 ROOT: Final = Path(__file__).parents[1]
 # Loops that catch errors and pause, and what they are instead.
 NOT_RETRIES: Final[Mapping[str, str]] = {
+    "broker_ctl/api/http/limits/handshakes.py:_accept": "accepts one client after the other",
     "broker_ctl/balancer/attached/metadata_source.py:_compare": "looks again whether it lasts",
     "broker_ctl/balancer/attached/metadata_source.py:watch": "a poll",
     "broker_ctl/balancer/attached/projection/projection.py:_keep_reading": "a poll",

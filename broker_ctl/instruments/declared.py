@@ -238,8 +238,9 @@ class ApiInstruments:
         self.connections = Gauge("broker_ctl_http_connections", "Open HTTP connections.")
         self.refused_connections = Counter(
             "broker_ctl_http_connections_refused_total",
-            "HTTP connections refused because of the connection limit.",
+            "HTTP connections refused or closed because of a limit of connections.",
         )
+        self.unread_connections = self._of_unread()
         self.rate_limited = self._of_rates()
         self.refused_addresses = Total(
             "broker_ctl_peer_addresses_refused_total",
@@ -259,6 +260,13 @@ class ApiInstruments:
         )
         self.loop_lag_s = Histogram(
             "broker_ctl_loop_lag_seconds", "Delay of a timer in the event loop.", bounds=_LAG_S
+        )
+
+    @staticmethod
+    def _of_unread() -> Counter:
+        return Counter(
+            "broker_ctl_http_connections_unread_total",
+            "HTTP connections closed because their client did not read its answers.",
         )
 
     @staticmethod

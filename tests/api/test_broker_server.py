@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http import request_params
+from broker_ctl.api.http import bodies
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.limits import concurrency
 from broker_ctl.errors import HttpError, StartError
@@ -68,7 +68,7 @@ async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
 async def test_a_body_that_does_not_come_is_not_waited_for(
     leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_params, "_BODY_LIMIT_S", 0.1)
+    monkeypatch.setattr(bodies, "_LIMIT_S", 0.1)
     answer = await raw(
         leader,
         b"POST /control/v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"

@@ -28,6 +28,7 @@ class Kubernetes:
 
     def __init__(self) -> None:
         self.uids = {"broker-0": "uid-1"}
+        self.owner = "broker"
         self.deletions: list[Any] = []
         self.tokens: list[str] = []
         self.gone_for = 1
@@ -49,7 +50,9 @@ class Kubernetes:
             return status(404, f'pods "{name}" not found')
         if name not in self.uids:
             return status(404, f'pods "{name}" not found')
-        pod = {"kind": "Pod", "metadata": {"name": name, "uid": self.uids[name]}}
+        owner = {"kind": "StatefulSet", "name": self.owner, "controller": True}
+        metadata = {"name": name, "uid": self.uids[name], "ownerReferences": [owner]}
+        pod = {"kind": "Pod", "metadata": metadata}
         if self.replaced_before_deletion:
             self.uids[name] = "uid-2"
         return web.json_response(pod)
@@ -79,7 +82,7 @@ async def cluster(tmp_path: Path, timeout_s: float = 20.0) -> AsyncIterator[Any]
     (tmp_path / "ca.crt").write_bytes((TLS / "certificate.pem").read_bytes())
     kubernetes = Kubernetes()
     async with serving(kubernetes.application(), ssl=serving_context()) as url:
-        yield kubernetes, KubernetesHook(url, tmp_path, timeout_s)
+        yield kubernetes, KubernetesHook("broker", url, tmp_path, timeout_s)
 
 
 BROKER = "broker-0.brokers.svc.cluster.local:8080"
@@ -112,6 +115,14 @@ async def test_a_pod_that_was_replaced_meanwhile_is_not_deleted_again(tmp_path: 
         assert kubernetes.uids == {"broker-0": "uid-2"}
 
 
+async def test_a_pod_of_another_owner_is_never_deleted(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (kubernetes, hook):
+        kubernetes.owner = "ledgers"
+        with pytest.raises(RestartFailed, match="broker-0 is not one of StatefulSet broker"):
+            await hook.restart(BROKER)
+        assert kubernetes.deletions == []
+
+
 async def test_a_refusal_is_quoted(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (kubernetes, hook):
         kubernetes.is_forbidden = True
@@ -132,6 +143,7 @@ async def test_a_pod_that_does_not_return_fails_the_restart(tmp_path: Path) -> N
         ("broker-9.brokers:8080", "there is no pod broker-9"),
         ("10.0.0.1:8080", "there is no pod 10"),
         ("..%2f..:8080", "is not the name of a pod"),
+        ("-.brokers:8080", "is not the name of a pod"),
     ],
 )
 async def test_a_broker_without_a_pod_is_named(tmp_path: Path, broker_id: str, why: str) -> None:

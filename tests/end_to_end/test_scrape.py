@@ -106,6 +106,7 @@ ADDED: Final = {
     "broker_ctl_binary_connections_refused_total": Row("counter"),
     "broker_ctl_http_connections": Row("gauge"),
     "broker_ctl_http_connections_refused_total": Row("counter"),
+    "broker_ctl_http_connections_unread_total": Row("counter"),
     "broker_ctl_authentication_failures_total": Row("counter", "protocol"),
     "broker_ctl_rate_limited_requests_total": Row("counter", "protocol limit"),
     "broker_ctl_peer_addresses_refused_total": Row("counter", "source"),

@@ -37,6 +37,21 @@ async def overrides(broker: Broker) -> object:
     return json.loads(body)
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_page_of_another_site_gives_no_bundle_an_owner(site: str) -> None:
+    """A lookup is a GET, which pages of all sites may send; clients of Pulsar name no site."""
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    async with serving_brokers([free_port()]) as [broker]:
+        for path in (
+            "/lookup/v2/topic/persistent/t/ns/x",
+            "/lookup/v2/topic/persistent/t/ns/x/bundle",
+            "/lookup/v2/topic/persistent/t/cluster/ns/x",
+        ):
+            answer = await answer_to(broker, f"GET {path}", headers)
+            assert answer.startswith(b"HTTP/1.1 403 "), answer
+        assert broker.ownership.owned() == {}
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -10,6 +10,7 @@ from aiohttp import web
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change, value_before
+from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
@@ -94,6 +95,6 @@ async def _group_in(request: web.Request) -> str:
     if isinstance(value, str):
         return value
     try:
-        return (await request.read()).decode().strip()
+        return (await read_bounded(request)).decode().strip()
     except UnicodeDecodeError:
         raise InvalidName("the body is not UTF-8 text") from None

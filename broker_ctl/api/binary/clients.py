@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.02
 _SLACK_S: Final = 0.5
-# Number of refused clients that get the reason concurrently; others are disconnected at once.
-_MAX_REFUSED: Final = 256
 _RECHECKED_A_TURN: Final = 32
 _TRIM_DELAY_S: Final = 0.05
 _WARNING_INTERVAL_S: Final = 60
@@ -80,7 +78,7 @@ class Clients:
     def receive(self, client: Client, address: str) -> None:
         """Wait for its CONNECT, or leave it."""
         if self._is_closed:
-            # Its TLS handshake took longer than the shutdown of the other connections.
+            # It was accepted while the others were shut down.
             client.abort()
         elif reason := self._full(address):
             self._refuse(client, reason)
@@ -90,6 +88,9 @@ class Clients:
             is_crowded = len(self._waiting_at[address]) > self.rules.max_waiting_of_address
             if is_crowded or len(self._waiting) > self.rules.max_waiting:
                 self._trim_soon()
+            if len(self._waiting) > 2 * self.rules.max_waiting:
+                # Descriptors would run out before the next turn.
+                self._trim()
 
     def admit(self, client: Client) -> bool:
         """Give a client with a valid CONNECT a place, or leave it; return whether it has one."""
@@ -147,7 +148,7 @@ class Clients:
 
     def _refuse(self, client: Client, reason: str) -> None:
         self.instruments.refused_connections.add()
-        if len(self._refused) < _MAX_REFUSED:
+        if len(self._refused) < self.rules.max_refused:
             self._refused.add(client)
             why = ServerError.ServiceNotReady
             client.leave(replies.error(replies.NO_REQUEST, why, reason))
@@ -173,7 +174,9 @@ class Clients:
             self._trim_timer = loop.call_later(_TRIM_DELAY_S, self._trim)
 
     def _trim(self) -> None:
-        self._trim_timer = None
+        if self._trim_timer is not None:
+            self._trim_timer.cancel()
+            self._trim_timer = None
         rules = self.rules
         for address, of_address in [*self._waiting_at.items()]:
             self._refuse_oldest(of_address, rules.max_waiting_of_address, address)

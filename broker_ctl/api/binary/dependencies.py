@@ -72,6 +72,8 @@ class BinaryRules:
             same 64 bits at the front count as one, here and below.
         max_waiting, max_waiting_of_address: limits of connections before their CONNECT, of all
             addresses and of one; where there are more, the oldest are disconnected.
+        max_refused: of clients that are refused, how many get the reason; others are disconnected
+            at once.
         max_in_flight: limit of requests in progress of one client, at which the server stops
             reading from it. A Java client keeps to 5,000 by itself, so its pings are still read.
         max_unsent_bytes: limit of answers that a client has not read, at which the server stops
@@ -96,6 +98,7 @@ class BinaryRules:
     max_connections_of_address: int = 0
     max_waiting: int = 1_024
     max_waiting_of_address: int = 256
+    max_refused: int = 256
     max_in_flight: int = 5_000
     max_unsent_bytes: int = 1024 * 1024
     max_message_bytes: int = 5 * 1024 * 1024

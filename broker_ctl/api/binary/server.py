@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from broker_ctl.api.binary.clients import Clients
@@ -10,6 +12,8 @@ from broker_ctl.api.binary.connection import Connection
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.lookups import Lookups
 from broker_ctl.api.binary.workers import Workers
+from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.handshakes import Handshakes
 from broker_ctl.errors import StartError
 from broker_ctl.tasks import wait_until
 
@@ -27,7 +31,7 @@ class BinaryServer:
     def __init__(
         self, dependencies: BinaryDependencies, rules: BinaryRules, listeners: Sequence[Listener]
     ) -> None:
-        self._rules = rules
+        rules = self._rules = _within_descriptors(rules)
         self._listeners = tuple(listeners)
         self._lookups = Lookups(dependencies, rules)
         self._workers = Workers(
@@ -41,6 +45,8 @@ class BinaryServer:
             dependencies.instruments,
         )
         self._servers: list[asyncio.Server] = []
+        self._ports: list[int] = []
+        self.handshakes = Handshakes(rules.connect_limit_s)
         if rules.authenticator is not None:
             rules.authenticator.listen(self._clients.recheck)
         dependencies.instruments.connections.bind(lambda: len(self._clients))
@@ -54,9 +60,10 @@ class BinaryServer:
         """
         for listener in self._listeners:
             try:
-                self._servers.append(await self._listen(listener))
+                self._ports.append(await self._listen(listener))
             except OSError as error:
                 self._close_listeners()
+                await self.handshakes.close()
                 reason = error.strerror or str(error)
                 raise StartError(
                     f"cannot listen on {listener.address} port {listener.port}: {reason}; "
@@ -69,6 +76,7 @@ class BinaryServer:
     async def stop(self, deadline_s: float) -> None:
         """Refuse new requests, wait this long for those in progress, close all connections."""
         self._close_listeners()
+        await self.handshakes.close()
         self._lookups.drain()
 
         async def is_idle() -> bool:
@@ -85,19 +93,43 @@ class BinaryServer:
     @property
     def ports(self) -> tuple[int, ...]:
         """The ports that are listened on, in the order of the listeners."""
-        return tuple(server.sockets[0].getsockname()[1] for server in self._servers)
+        return tuple(self._ports)
 
-    async def _listen(self, listener: Listener) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._clients),
-            listener.address,
-            listener.port,
-            backlog=_BACKLOG,
-            ssl=listener.tls,
-            ssl_handshake_timeout=self._rules.connect_limit_s if listener.tls else None,
-        )
+    async def _listen(self, listener: Listener) -> int:
+        """The number of its port."""
+
+        def make() -> Connection:
+            return Connection(self._clients)
+
+        tls = listener.tls
+        address, port = listener.address, listener.port
+        if tls is not None:
+            return await self.handshakes.listen(make, tls, address, port, _BACKLOG)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(make, address, port, backlog=_BACKLOG)
+        self._servers.append(server)
+        number: int = server.sockets[0].getsockname()[1]
+        return number
 
     def _close_listeners(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        self._ports.clear()
+
+
+def _within_descriptors(rules: BinaryRules) -> BinaryRules:
+    """The rules, with no more sockets than this process can have for such clients."""
+    wanted = rules.max_connections or sys.maxsize
+    most = descriptors.cap(wanted, descriptors.BINARY)
+    if rules.max_connections:
+        what, key = "binary", "brokerMaxConnections"
+        most = descriptors.cap_and_log(wanted, descriptors.BINARY, what, key)
+    waiting = descriptors.cap(rules.max_waiting, descriptors.BINARY_WAITING)
+    return replace(
+        rules,
+        max_connections=0 if most == sys.maxsize else most,
+        max_waiting=waiting,
+        max_waiting_of_address=max(1, min(rules.max_waiting_of_address, waiting // 2)),
+        max_refused=descriptors.cap(rules.max_refused, descriptors.BINARY_REFUSED),
+    )

@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from broker_ctl import codec
 from broker_ctl.api.console import html
 from broker_ctl.api.console.calls import CallReply
+from broker_ctl.api.console.forms import MOST_OF_ACT
 from broker_ctl.api.console.reading import Reading
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.console.acts.catalogue import ACTS, PLANNED, Act, Fields, fields_of
@@ -50,8 +51,8 @@ class ActRoutes:
     async def act(self, request: web.Request) -> web.Response:
         """The console: carry out an act; from a page of this server only."""
         require_own_page(request)
-        form = await request.post()
-        given = {key: value for key, value in form.items() if isinstance(value, str)}
+        await self._reading.require_client(request)
+        given = await self._reading.forms.read(request, MOST_OF_ACT)
         return await self._carry_out(request, given, is_dry_run=False)
 
     async def _planned(

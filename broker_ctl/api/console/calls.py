@@ -176,5 +176,6 @@ def _request_for(
         url=URL(target, encoded=True),
     )
     made = RoutedRequest(message, payload, request.protocol, request.writer, request.task, loop)
+    made.is_inner = True
     made.is_at_admin_port = request.is_at_admin_port
     return made

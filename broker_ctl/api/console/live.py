@@ -6,16 +6,17 @@ of requests does, and the browser opens the next one.
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from broker_ctl.api.console import screens
 from broker_ctl.api.console.html import SAFE_HEADERS
 from broker_ctl.api.console.reading import Reading, Refused
 from broker_ctl.api.console.screens import Show
-from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.responses import ApiError, EventStream
 from broker_ctl.console.pages.frame import Frame
 from broker_ctl.console.render import render_in_steps
 
@@ -25,6 +26,8 @@ _INTERVAL_S: Final = 1.0
 _SHARED_S: Final = 0.9
 _LIFE_S: Final = 25.0
 _MOST_STREAMS: Final = 64
+# No role keeps all others out.
+_MOST_OF_ROLE: Final = 48
 # A client that does not take an update for this time is closed; until then its connection holds
 # at most aiohttp's write buffer and this one update.
 _PATIENCE_S: Final = 5.0
@@ -47,6 +50,8 @@ class LiveRoutes:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._streams = 0
+        # As many as there are roles of clients that were admitted.
+        self._of_role: Counter[str] = Counter()
         # As many as there are different streams, at most.
         self._shared: dict[tuple[object, ...], _Shared] = {}
 
@@ -93,24 +98,38 @@ class LiveRoutes:
         return await self._serve(request, screens.partitions)
 
     async def _serve(self, request: web.Request, show: Show) -> web.StreamResponse:
-        if self._streams >= _MOST_STREAMS:
-            raise ApiError(503, f"{_MOST_STREAMS} consoles are live already", kind="Busy")
-        self._streams += 1
-        key = self._key(request)
+        # A client that may not see it, and gets its refusal late, takes no place from the others.
+        await self._admit(request)
+        frame = self._frame(request, None)
+        self._begin(frame.role)
+        # What the update depends on: the page, and what its client may do.
+        key = request.path_qs, frame.role, frame.offered
         shared = self._shared.setdefault(key, _Shared())
         shared.readers += 1
         try:
             return await self._stream(request, show, shared)
         finally:
             self._streams -= 1
+            self._of_role[frame.role] -= 1
             shared.readers -= 1
             if not shared.readers:
                 del self._shared[key]
 
-    def _key(self, request: web.Request) -> tuple[object, ...]:
-        """What the update depends on: the page, and what its client may do."""
-        frame = self._frame(request, None)
-        return request.path_qs, frame.role, frame.offered
+    def _begin(self, role: str) -> None:
+        """Count a stream.
+
+        Raises:
+            ApiError: 503, there are too many, of all clients or of its role.
+        """
+        # Without authentication nobody has a role.
+        most_of_role = _MOST_OF_ROLE if role else _MOST_STREAMS
+        if self._streams >= _MOST_STREAMS:
+            raise ApiError(503, f"{_MOST_STREAMS} consoles are live already", kind="Busy")
+        if self._of_role[role] >= most_of_role:
+            reason = f"{most_of_role} consoles of this role are live already"
+            raise ApiError(503, reason, kind="Busy")
+        self._streams += 1
+        self._of_role[role] += 1
 
     def _frame(self, request: web.Request, cluster: screens.Screen | None) -> Frame:
         view = None if cluster is None else cluster.cluster
@@ -119,11 +138,7 @@ class LiveRoutes:
     async def _stream(
         self, request: web.Request, show: Show, shared: _Shared
     ) -> web.StreamResponse:
-        await self._admit(request)
-        response = web.StreamResponse(headers=SAFE_HEADERS)
-        response.content_type = "text/event-stream"
-        response.headers[hdrs.CACHE_CONTROL] = "no-store"
-        response.headers[hdrs.SERVER] = "broker-ctl"
+        response = EventStream(SAFE_HEADERS)
         await response.prepare(request)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + _LIFE_S
@@ -142,12 +157,15 @@ class LiveRoutes:
         """Judge a client that comes.
 
         Raises:
-            ApiError: 403, or 503 where it may see the page and this daemon cannot answer now.
+            ApiError: 401 or 403, or 503 where it may see the page and this daemon cannot answer
+                now.
         """
         try:
             reply = await self._reading.get(request, _ADMISSION)
         except Refused as refused:
-            raise ApiError(403, "this page may not be seen", kind="Forbidden") from refused
+            # 401 as such: its answer is delayed as that of every other failed authentication.
+            status = refused.reply.status
+            raise ApiError(status, "this page may not be seen", kind="Forbidden") from refused
         if not reply.is_done:
             raise ApiError(503, reply.reason, kind="Busy")
 

@@ -8,8 +8,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.console.calls import CallReply, Calls
+from broker_ctl.api.console.forms import Forms
 from broker_ctl.api.console.sessions import Sessions
+from broker_ctl.api.http.access.authorization import token_in
 from broker_ctl.api.http.access.broker_certificates import evidence_of
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.console.acts.catalogue import ActRequest
 from broker_ctl.console.pages.bars import Band
@@ -69,6 +72,7 @@ class Reading:
     def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules, sessions: Sessions) -> None:
         self.calls = calls
         self.sessions = sessions
+        self.forms = Forms()
         self._is_prepared = False
         self._clock = clock
         self.rules = rules
@@ -87,6 +91,18 @@ class Reading:
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise Refused(reply)
         return reply
+
+    async def require_client(self, request: web.Request) -> None:
+        """Let a client pass whom the API knows, whatever its rights are.
+
+        Raises:
+            ApiError: 401, it has not signed in.
+        """
+        try:
+            await self.get(request, _PAUSE)
+        except Refused as refused:
+            if refused.reply.status == HTTPStatus.UNAUTHORIZED:
+                raise ApiError(401, str(refused), kind="Unauthorized") from refused
 
     async def at_broker(self, request: web.Request, broker: str, target: str) -> CallReply:
         """The reply of one broker to a GET, which it answers about itself.
@@ -169,7 +185,7 @@ class Reading:
         authenticator, policy = self.rules.authenticator, self.rules.policy
         if authenticator is None or policy is None:
             return "", frozenset(Operation)
-        token = self.sessions.token_of(request).encode()
+        token = self.sessions.token_of(request).encode() or token_in(request)
         principal = authenticator.authenticate(evidence_of(request, token))
         if principal is None:
             return "", frozenset()

@@ -7,6 +7,7 @@ from aiohttp import hdrs, web
 
 from broker_ctl.api.console import html
 from broker_ctl.api.console.acts import require_own_page
+from broker_ctl.api.console.forms import MOST_OF_SIGN_IN
 from broker_ctl.api.console.reading import Reading
 from broker_ctl.console.render import render
 
@@ -39,8 +40,8 @@ class SignInRoutes:
     async def sign_in(self, request: web.Request) -> web.Response:
         """The console: begin a session with a token; from a page of this server only."""
         require_own_page(request)
-        given = (await request.post()).get("token", "")
-        token = given.strip() if isinstance(given, str) else ""
+        form = await self._reading.forms.read(request, MOST_OF_SIGN_IN)
+        token = form.get("token", "").strip()
         if not 0 < len(token) <= _MOST_TOKEN or not token.isascii() or not token.isprintable():
             return self._form(request, "This is not a token.", HTTPStatus.UNAUTHORIZED)
         reply = await self._reading.calls.send(request, "GET", _PROBE, token=token)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.peer_requests import read_bounded
+from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.codec import decode_object
@@ -18,7 +18,6 @@ from broker_ctl.errors import BrokerCtlError, CorruptRecord, Fenced, NewerVersio
 
 _PATH: Final = "/control/v1/instructions"
 _MOST_BYTES: Final = 512 * 1024
-_BODY_LIMIT_S: Final = 10.0
 _DONE: Final = "done"
 
 
@@ -70,4 +69,4 @@ async def _body(request: web.Request) -> bytes:
     """
     if request.content_type != "application/json":
         raise ApiError(400, "Content-Type must be application/json")
-    return await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)
+    return await read_bounded(request, _MOST_BYTES)

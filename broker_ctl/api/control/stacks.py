@@ -10,6 +10,8 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.api.http import responses
+
 # A page for people, and a bounded pause of the event loop.
 _MOST_TASKS: Final = 1_000
 _MOST_FRAMES: Final = 12
@@ -25,7 +27,7 @@ class StackRoutes:
     async def stacks(self, request: web.Request) -> web.Response:
         """Where each task and each thread stands, as text, for a report of a fault."""
         del request
-        return web.Response(text="\n".join([*_tasks(), *_threads()]) + "\n")
+        return responses.text("\n".join([*_tasks(), *_threads()]) + "\n")
 
 
 def _tasks() -> Iterator[str]:

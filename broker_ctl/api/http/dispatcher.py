@@ -1,8 +1,9 @@
 """The steps of every request.
 
-Before the handler: the turn in the event loop, routing, the rate of the address, the concurrency
-limit, the protection against web pages of other sites, the check for compressed bodies,
-authorization, the rate of the role, the check for dry runs. After it: an exception becomes a
+Before the handler: the turn in the event loop, routing, the rate of the address, the protection
+against web pages of other sites, the check for compressed bodies, authorization, the concurrency
+limit, the rate of the role, the check for dry runs. Nothing is held or read for a client before it
+is known who it is. After it: an exception becomes a
 response, which goes to the audit log and is counted by route, method and status. Built on aiohttp's
 `web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
 """
@@ -17,8 +18,10 @@ from yarl import URL
 from broker_ctl.api.http import dry_runs
 from broker_ctl.api.http.access import peer_requests
 from broker_ctl.api.http.access.audit import AuditTrail
-from broker_ctl.api.http.access.authorization import Authorizer
+from broker_ctl.api.http.access.authorization import Authorizer, Undecided
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
+from broker_ctl.api.http.access.route_rules import access_of
+from broker_ctl.api.http.access.rules import Access
 from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.eager import Steps, in_task, recall_of
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
@@ -145,14 +148,17 @@ class Dispatcher:
         assert isinstance(connection, Connection)
         response: web.StreamResponse
         try:
-            self._rates.check_address(request, route, connection.origin)
-            limit, limit_s = self._request_classes.of(request)
-            with limit:
-                self._protection.check(request)
-                if isinstance(found, web.UrlMappingMatchInfo):
-                    response = await self._call_handler(request, route, limit_s)
-                else:
-                    response = await self._respond_unrouted(request, found)
+            access = access_of(route, request.method)
+            limit, limit_s = self._request_classes.of(request, access)
+            verdict = self._judge(request, route, access, connection.origin)
+            if verdict is None or isinstance(verdict, Undecided):
+                with limit:
+                    if isinstance(found, web.UrlMappingMatchInfo):
+                        response = await self._call_handler(request, route, limit_s, verdict)
+                    else:
+                        response = self._respond_unrouted(request, found)
+            else:
+                response = verdict
         except Exception as met:  # noqa: BLE001  # each one becomes a response
             response = self._error_renderer.render(request, met)
         self._audit.record(request, route, response)
@@ -161,11 +167,25 @@ class Dispatcher:
             # for every route must not use up those of the requests that are served.
             route, method = _UNKNOWN if route == _UNKNOWN else _REFUSED, _UNKNOWN
         self._requests.add(route, method, str(response.status))
-        if response.status == _UNAUTHORIZED:
+        if response.status == _UNAUTHORIZED and not request.is_inner:
             # Here, where it holds no place in the limit of requests in progress.
             await in_task(request)
             return await self._failures.answer(connection.origin, response)
         return response
+
+    def _judge(
+        self, request: RoutedRequest, route: str, access: Access, origin: str
+    ) -> web.StreamResponse | Undecided | None:
+        """All checks that need nothing but the head of a request; see `Authorizer.judge`."""
+        is_claim = self._rates.check_address(request, route, access, origin)
+        self._protection.check(request, route)
+        if hdrs.CONTENT_ENCODING in request.headers and route != _UNKNOWN:
+            _refuse_compressed(request)
+        verdict = self._authorizer.judge(request, route, access)
+        if is_claim:
+            is_refused = isinstance(verdict, web.StreamResponse)
+            self._rates.check_claim(request, origin, is_refused=is_refused)
+        return verdict
 
     def _route(
         self, request: RoutedRequest, port: PortFilter
@@ -189,16 +209,15 @@ class Dispatcher:
         return request, port.refusal_of(found.route) or found
 
     async def _call_handler(
-        self, request: RoutedRequest, route: str, limit_s: float
+        self, request: RoutedRequest, route: str, limit_s: float, undecided: Undecided | None
     ) -> web.StreamResponse:
-        if hdrs.CONTENT_ENCODING in request.headers:
-            _refuse_compressed(request)
+        if undecided is not None:
+            refused = await self._authorizer.decide(request, undecided)
+            if refused is not None:
+                return refused
         if hdrs.EXPECT in request.headers:
             await in_task(request)
             await _meet_expectation(request)
-        refused = await self._authorizer.authorize(request, route)
-        if refused is not None:
-            return refused
         self._rates.check_role(request)
         await peer_requests.check_body(request)
         dry_runs.check(request)
@@ -221,13 +240,10 @@ class Dispatcher:
             note_status(span, response)
             return response
 
-    async def _respond_unrouted(
+    def _respond_unrouted(
         self, request: RoutedRequest, why: web.HTTPException | ApiError
     ) -> web.StreamResponse:
         """The response for no route at this port; built, not raised: raising keeps frames alive."""
-        refused = await self._authorizer.authorize(request, _UNKNOWN)
-        if refused is not None:
-            return refused
         unserved = explain_unserved(request.path) if why.status == _NOT_FOUND else None
         return self._error_renderer.render(request, unserved or why)
 

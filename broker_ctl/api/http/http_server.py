@@ -1,5 +1,6 @@
 """The HTTP server of an API: its routes behind the dispatcher, in the clear and over TLS."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -11,9 +12,11 @@ from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
+from broker_ctl.api.http.limits import descriptors
 from broker_ctl.api.http.limits.concurrency import RequestClasses
-from broker_ctl.api.http.limits.connections import BoundedServer, cap_to_descriptors
+from broker_ctl.api.http.limits.connections import BoundedServer
 from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
+from broker_ctl.api.http.limits.handshakes import Handshakes
 from broker_ctl.api.http.limits.loop_lag import LoopLag
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
@@ -91,11 +94,12 @@ class HttpServer:
             tracer=tracer,
         )
         self._request_classes = request_classes
-        self._rules = rules
-        self._instruments = instruments
+        self._rules, self._instruments = rules, instruments
         self._tasks = TaskScope("HTTP server")
         self._runners: list[web.ServerRunner] = []
         self._servers: list[BoundedServer] = []
+        self._listening: list[asyncio.Server] = []
+        self.handshakes = Handshakes()
         instruments.connections.bind(lambda: sum(map(len, self._servers)))
         self._ports: dict[tuple[PortRole, str], int] = {}
 
@@ -159,38 +163,52 @@ class HttpServer:
             access_log=None,
             lingering_time=_LINGER_S,
             idle_timeout_s=rules.idle_timeout_s,
-            max_connections=cap_to_descriptors(rules.max_connections, len(rules.ports)),
+            max_connections=descriptors.cap_and_log(
+                rules.max_connections,
+                descriptors.HTTP / len(rules.ports),
+                "HTTP",
+                "maxHttpServerConnections",
+            ),
             max_of_address=rules.max_connections_of_address,
             refused=self._instruments.refused_connections,
+            unread=self._instruments.unread_connections,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
         await runner.setup()
         self._runners.append(runner)
         self._servers.append(server)
-        await self._listen(runner, port, "HTTP")
-        await self._listen(runner, port, "HTTPS")
+        await self._listen(server, port, "HTTP")
+        await self._listen(server, port, "HTTPS")
 
-    async def _listen(self, runner: web.ServerRunner, port: HttpPort, scheme: str) -> None:
+    async def _listen(self, server: BoundedServer, port: HttpPort, scheme: str) -> None:
         is_tls, keys = scheme == "HTTPS", KEYS[port.role]
         number, key = (port.port_tls, keys.port_tls) if is_tls else (port.port, keys.port)
         if number is None:
             return
-        tls, index = self._rules.tls if is_tls else None, len(runner.addresses)
+        tls = self._rules.tls if is_tls else None
         try:
-            site = web.TCPSite(runner, port.address, number, ssl_context=tls, backlog=_BACKLOG)
-            await site.start()
+            if tls is None:
+                loop = asyncio.get_running_loop()
+                plain = await loop.create_server(server, port.address, number, backlog=_BACKLOG)
+                self._listening.append(plain)
+                found = plain.sockets[0].getsockname()[1]
+            else:
+                found = await self.handshakes.listen(server, tls, port.address, number, _BACKLOG)
         except OSError as error:
             reason = error.strerror or str(error)
             raise StartError(
                 f"cannot listen on {port.address} port {number}: {reason}; "
                 f"see {keys.address} and {key}"
             ) from error
-        # The runner lists addresses in the order of their start.
-        listening = self._ports[port.role, scheme] = runner.addresses[index][1]
+        self._ports[port.role, scheme] = found
         what = scheme if port.role is PortRole.PUBLIC else f"{scheme} for {port.role}"
-        log.info("serving %s on %s port %d", what, port.address, listening)
+        log.info("serving %s on %s port %d", what, port.address, found)
 
     async def _close(self) -> None:
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+        await self.handshakes.close()
         for runner in self._runners:
             await runner.cleanup()
         self._runners.clear()

@@ -1,6 +1,5 @@
 """Parameters of requests: names in the path, flags in the query, JSON in the body."""
 
-import asyncio
 import math
 from collections.abc import Mapping
 from functools import cache
@@ -10,7 +9,7 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from broker_ctl import codec
-from broker_ctl.api.http.access.peer_requests import signed_body
+from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.error_responses import route_of
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest
@@ -21,7 +20,6 @@ from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.model.printable import has_control_characters
 from broker_ctl.errors import BundleGone, CorruptRecord, InvalidName
 
-_BODY_LIMIT_S: Final = 10.0
 _MOST_DIGITS: Final = 32
 _JSON: Final = "application/json"
 _FLAGS: Final = {"true": True, "false": False, "": False}
@@ -141,16 +139,9 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
     origin without a preflight request, which this server does not grant.
 
     Raises:
-        ApiError: 400, not JSON, or incomplete; 408, not sent in time.
+        ApiError: 400, not JSON, or incomplete; 408, not sent in time; 413, too large.
     """
-    try:
-        async with asyncio.timeout(_BODY_LIMIT_S):
-            known = signed_body(request)
-            body = await request.read() if known is None else known
-    except TimeoutError:
-        raise ApiError(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
-    except (ConnectionError, web.RequestPayloadError):
-        raise ApiError(400, "the connection was closed before the body was sent") from None
+    body = await read_bounded(request)
     if not body:
         return None
     types = (_JSON, *more_types)

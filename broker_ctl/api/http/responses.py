@@ -6,6 +6,7 @@ brokers and the command line also read the name.
 
 import math
 import re
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -159,6 +160,20 @@ class ApiResponse(web.Response):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: `prepare` sent the body."""
+
+
+class EventStream(web.StreamResponse):
+    """Server-sent events, which go on after the head was sent."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__(headers={**headers, hdrs.CACHE_CONTROL: "no-store"})
+        self.content_type = "text/event-stream"
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        # aiohttp names itself, and its version.
+        del self.headers[hdrs.SERVER]
+        self.headers[_CONTENT_TYPE_OPTIONS] = _NO_SNIFFING
 
 
 class RepeatedResponse(ApiResponse):

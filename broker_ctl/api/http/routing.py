@@ -23,18 +23,28 @@ class RoutedRequest(web.Request):
         match_info: set by the dispatcher before anything reads it.
         is_admitted: whether a handler was called, after all checks of who may ask.
         is_eager: whether its steps run without a task; see `eager`.
+        is_inner: whether a handler makes it for its client, which waits for the outer response.
         is_at_admin_port: whether it came to a port for administration.
         topic: the topic in the path, once it was read.
         sender: who has sent it; None: nobody who has proven a role.
     """
 
     ATTRS = web.Request.ATTRS | {
-        *("match_info", "is_admitted", "is_eager", "is_at_admin_port", "topic", "sender"),
+        *(
+            "match_info",
+            "is_admitted",
+            "is_eager",
+            "is_inner",
+            "is_at_admin_port",
+            "topic",
+            "sender",
+        ),
     }
     is_admitted = False
     topic: Topic | None = None
     sender: Sender | None = None
     is_eager = False
+    is_inner = False
     is_at_admin_port = False
     # Replaces aiohttp's property, which reads what only its `Application` writes.
     match_info: web.UrlMappingMatchInfo = cast("web.UrlMappingMatchInfo", None)

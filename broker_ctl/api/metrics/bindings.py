@@ -54,10 +54,7 @@ def bind_common(
     session.lease_remaining_s.bind(lambda: dependencies.authority()[1] / 1000)
     session.brokers.bind(lambda: len(dependencies.cluster.broker_ids()))
     api.is_ready.bind(lambda: float(dependencies.readiness().is_ready))
-    return lambda: {
-        ("clients",): request_classes.clients.in_flight,
-        ("brokers",): request_classes.brokers.in_flight,
-    }
+    return lambda: {(name,): limit.in_flight for name, limit in request_classes.by_name.items()}
 
 
 def _led_elections(dependencies: Dependencies) -> Mapping[Labels, float]:

@@ -12,12 +12,17 @@ _NAME: Final = (
     r"[\w.-]*(?:password|passwd|passphrase|secret|token|credentials?|api[_-]?key|secret[_-]?key"
     r"|private[_-]?key|authorization|cookie)"
 )
+# Texts are of clients, too, and some are long: each shape begins where none of its characters comes
+# before, so that a run of them is gone through once, and not once from each of its places.
 _SHAPES: Final = (
     (
         re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL),
         HIDDEN,
     ),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*"), HIDDEN),
+    (
+        re.compile(r"(?<![\w-])(?=[\w-]+\.[\w-])([\w-]*?\b)eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*"),
+        rf"\1{HIDDEN}",
+    ),
     (re.compile(r"(?i)\b(bearer|basic|digest)\s+[\w.~+/:=-]{6,}"), rf"\1 {HIDDEN}"),
     (re.compile(r"//[^/@\s\"']+@"), f"//{HIDDEN}@"),
     (re.compile(r"data:[\w/;,-]*base64,[\w+/=-]+"), f"data:{HIDDEN}"),
@@ -25,7 +30,7 @@ _SHAPES: Final = (
     (re.compile(rf'(?i)("{_NAME}"\s*:\s*)"[^"]+"'), rf'\1"{HIDDEN}"'),
     # Properties, variables and logs. Not a number, and not a word that a space follows at once.
     (
-        re.compile(rf"(?i)\b({_NAME}\s?=\s?)(?!\d+\b)(?:\"[^\"]*\"|'[^']*'|[^\s,;\"']+)"),
+        re.compile(rf"(?i)(?<![\w.-])({_NAME}\s?=\s?)(?!\d+\b)(?:\"[^\"]*\"|'[^']*'|[^\s,;\"']+)"),
         rf"\1{HIDDEN}",
     ),
 )

@@ -42,6 +42,11 @@ def hook_options(verb: V) -> V:
             help="URL of the Kubernetes API.",
         ),
         click.option(
+            "--statefulset",
+            metavar="NAME",
+            help="StatefulSet of the brokers; with --kubernetes, only its pods are deleted.",
+        ),
+        click.option(
             "--kubernetes",
             is_flag=True,
             help="Delete the pod of a broker; its StatefulSet (OnDelete) creates it again.",
@@ -62,7 +67,7 @@ def hook_of(options: dict[str, Any]) -> "RestartHook":
     """The hook by the values of `hook_options`.
 
     Raises:
-        UsageError: not exactly one way to restart was given.
+        UsageError: not exactly one way to restart was given, or it is incomplete.
     """
     from broker_ctl.cli.rollout.hooks import CommandHook, systemd_hook
     from broker_ctl.cli.rollout.kubernetes import KubernetesHook
@@ -75,7 +80,9 @@ def hook_of(options: dict[str, Any]) -> "RestartHook":
         return CommandHook.parse(command, timeout_s)
     if unit is not None:
         return systemd_hook(unit, timeout_s)
+    if options["statefulset"] is None:
+        raise click.UsageError("--kubernetes needs --statefulset: only pods of it are deleted")
     # The token of the service account deletes pods.
     require_private(options["kubernetes_api"])
     credentials = options["kubernetes_credentials"] or Path(_SERVICE_ACCOUNT)
-    return KubernetesHook(options["kubernetes_api"], credentials, timeout_s)
+    return KubernetesHook(options["statefulset"], options["kubernetes_api"], credentials, timeout_s)

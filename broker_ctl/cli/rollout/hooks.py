@@ -7,6 +7,7 @@ from typing import Final, Protocol, Self
 
 import click
 
+from broker_ctl.core.model.web_address import is_broker_id
 from broker_ctl.errors import RestartFailed
 
 _KILL_S: Final = 5.0
@@ -53,7 +54,13 @@ class CommandHook:
         return cls(words, timeout_s)
 
     def words_for(self, broker_id: str) -> list[str]:
-        """The command that restarts a broker."""
+        """The command that restarts a broker.
+
+        Raises:
+            RestartFailed: its id is not ``host:port``, and could be an option of the command.
+        """
+        if not is_broker_id(broker_id):
+            raise RestartFailed(f"{broker_id!r} is not host:port, and becomes no word of a command")
         host, _, port = broker_id.rpartition(":")
         places = {"{broker}": broker_id, "{host}": host, "{port}": port}
         return [_filled(word, places) for word in self.words]

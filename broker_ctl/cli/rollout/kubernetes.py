@@ -33,12 +33,14 @@ class KubernetesHook:
     """Deletes the pod whose name is the first label of the broker's host.
 
     Attributes:
+        stateful_set: which owns the pods; a pod of another owner is never deleted.
         api: URL of the API server.
         credentials: directory with ``token``, ``ca.crt`` and ``namespace``; the token is read for
             each request, since the kubelet replaces it.
         timeout_s: seconds until another pod has to be there.
     """
 
+    stateful_set: str
     api: str
     credentials: Path
     timeout_s: float
@@ -76,7 +78,10 @@ class KubernetesHook:
         found = await http.request("GET", url)
         if found.status == _MISSING:
             raise RestartFailed(f"there is no pod {pod}")
-        before = _uid(_checked(found, f"pod {pod} cannot be read"))
+        shown = _checked(found, f"pod {pod} cannot be read")
+        before = _uid(shown)
+        if not _is_owned(shown, self.stateful_set):
+            raise RestartFailed(f"pod {pod} is not one of StatefulSet {self.stateful_set}")
         # Under its uid: a pod that was replaced meanwhile, with the new template, stays.
         options = {
             "apiVersion": "v1",
@@ -121,6 +126,17 @@ def _checked(reply: "HttpReply", what: str) -> Any:
         body = {}
     message = body.get("message", "") if isinstance(body, Mapping) else ""
     raise RestartFailed(f"{what}: {str(message)[:_MOST_MESSAGE] or 'refused'} ({reply.status})")
+
+
+def _is_owned(pod: Any, stateful_set: str) -> bool:
+    """Whether this StatefulSet is the controller of a pod (ownerReferences of its metadata)."""
+    owners = pod["metadata"].get("ownerReferences")
+    return isinstance(owners, list) and any(
+        isinstance(owner, Mapping)
+        and owner.get("controller") is True
+        and (owner.get("kind"), owner.get("name")) == ("StatefulSet", stateful_set)
+        for owner in owners
+    )
 
 
 def _uid(pod: Any) -> str:

@@ -29,7 +29,7 @@ _RUN_EXAMPLES: Final = """\b
 Examples:
   broker-ctl rollout run --restart-command "ssh {host} sudo systemctl restart broker-ctl"
   broker-ctl rollout run --canary broker-3:8080 --wanted-version 4.2.0 --systemd broker-ctl
-  broker-ctl rollout run --kubernetes --reason "new image"
+  broker-ctl rollout run --kubernetes --statefulset broker --reason "new image"
   broker-ctl rollout run --brokers 127.0.0.1:8080 --systemd broker-ctl.service
 """
 _RESUME_EXAMPLES: Final = """\b

@@ -4,6 +4,7 @@ A key press must not hang, and must not ask anything: one bounded attempt, with 
 token that the command itself would use; no names where that fails.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,8 @@ _LIMIT_S: Final = 1.0
 _MOST_TENANTS: Final = 20
 _MOST_NAMES: Final = 200
 _SLASHES_OF_BUNDLE: Final = 2
+# A shell takes these characters as they are, and no such word for an option.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._:/=][A-Za-z0-9._:/=-]*")
 
 
 class LiveName(StringParamType):
@@ -39,7 +42,9 @@ class LiveName(StringParamType):
             names = _ask(ctx, self._find, incomplete)
         except (BrokerCtlError, click.ClickException, TimeoutError, OSError):
             return []
-        fitting = sorted(name for name in names if name.startswith(incomplete))
+        fitting = sorted(
+            name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)
+        )
         return [CompletionItem(name) for name in fitting[:_MOST_NAMES]]
 
 

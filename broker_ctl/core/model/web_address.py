@@ -8,11 +8,11 @@ from typing import Final, Self
 
 # Nothing is left open to two readings: parsers differ in what they do with a backslash, user
 # information or a blank.
-_ADDRESS: Final = re.compile(
-    r"(?P<scheme>https?)://"
-    r"(?P<host>[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
-    r"(?P<port>:[0-9]{1,5})?/?"
-)
+_HOST: Final = r"(?P<host>[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
+_ADDRESS: Final = re.compile(rf"(?P<scheme>https?)://{_HOST}(?P<port>:[0-9]{{1,5}})?/?")
+_BROKER_ID: Final = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
+# A label of DNS has at most 63 octets, and a name 253.
+_MOST_BROKER_ID: Final = 260
 # An entry for all names without a dot: the resolver of one network has them all.
 _UNDOTTED: Final = "."
 
@@ -49,6 +49,18 @@ def canonical_host(host: str) -> str:
         return ip_address(bare).compressed
     except ValueError:
         return bare
+
+
+def is_broker_id(text: str) -> bool:
+    """Whether a text is ``host:port`` with the form of a host, as every id of a broker.
+
+    Ids become words of commands, segments of paths and labels: whatever else a node or another
+    program calls a broker is none.
+    """
+    if len(text) > _MOST_BROKER_ID:
+        return False
+    match = _BROKER_ID.fullmatch(text)
+    return match is not None and (not match["host"].startswith("[") or _is_ip(match["host"][1:-1]))
 
 
 def host_of(broker_id: str) -> str:

@@ -182,7 +182,7 @@ class Attached:
                 "local-policies": self.nodes.rings.corrupt,
                 "drain": self.directives.corrupt,
                 "load-report": self.balancer.tally.corrupt_reports,
-                "broker": self.brokers.corrupt,
+                "broker": self.brokers.corrupt + self.admin.corrupt,
                 "constraint": self.constraints.corrupt,
             },
         )

@@ -49,13 +49,13 @@ class DaemonStatus:
         if now.is_ready and (dead := self.faults.dead):
             reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
             return Readiness(is_ready=False, reason=reason)
-        if now.is_ready and serving.state is State.SUSPENDED:
+        if now.is_ready and watcher.state is State.SUSPENDED:
             return Readiness(is_ready=True, reason=self._away_text())
         return now
 
     def _away_text(self) -> str:
         """What a broker does whose connection is lost, and for how long (docs: zookeeper-away)."""
-        left_s = self.serving.deadline_s - self.clock.now_s()
+        left_s = self.watcher.deadline_s - self.clock.now_s()
         until = f"until its lease ends in {left_s:.0f} s" if left_s < _LONGEST_S else "on"
         return (
             f"ZooKeeper is away: this broker serves {until}; lookups of what it does not serve "

@@ -4,6 +4,7 @@ Everything goes over the admin API: the cluster's own nodes are never written.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,12 +15,14 @@ from broker_ctl.codec import decode_object
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Topic
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.core.model.web_address import AllowedHosts, is_broker_id
 from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, Automatism, judge
 from broker_ctl.dataplane.pulsar.link import AdminLink, Request
 from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.peer_http import PeerAddresses, Source
+
+log = logging.getLogger(__name__)
 
 _CONFIGURATION: Final = "brokers/configuration"
 # Number of brokers that are asked concurrently.
@@ -57,13 +60,20 @@ class PulsarAdmin:
         self._is_tls = urls[0].startswith("https:")
         self._brokers = brokers
         self._act_timeout_s = act_timeout_s
+        # Names that it listed for brokers, and that are none.
+        self.corrupt = 0
         self._link = AdminLink(urls, http, self._addresses)
 
     # Brokers and the leader.
 
     async def brokers(self) -> tuple[str, ...]:
-        """Ids of the live brokers, sorted."""
-        return tuple(sorted(await self._texts("brokers")))
+        """Ids of the live brokers, sorted; what is not host:port is left out, and counted."""
+        found = await self._texts("brokers")
+        ids = sorted(filter(is_broker_id, found))
+        if len(ids) < len(found):
+            self.corrupt += len(found) - len(ids)
+            log.warning("the admin API lists %d brokers without host:port", len(found) - len(ids))
+        return tuple(ids)
 
     async def leader(self) -> str | None:
         """Web address of the leading broker; None while no broker leads."""

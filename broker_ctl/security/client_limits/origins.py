@@ -11,7 +11,11 @@ _NETWORK_BITS: Final = 64
 
 def origin_of(transport: asyncio.BaseTransport) -> str:
     """Return the client's IPv4 address, or the network of its IPv6 address."""
-    name = transport.get_extra_info("peername")
+    return origin_of_address(transport.get_extra_info("peername"))
+
+
+def origin_of_address(name: object) -> str:
+    """As `origin_of`, by the address of a socket."""
     if not isinstance(name, tuple):
         return _UNKNOWN
     try:

@@ -63,7 +63,7 @@ class Registration:
         """
         fields = Fields.of_ours(path, data)
         urls = BrokerUrls(
-            fields.text("brokerId"),
+            fields.listed_broker_id("brokerId"),
             fields.optional_text("webUrl"),
             fields.optional_text("webUrlTls"),
             fields.optional_text("nativeUrl"),

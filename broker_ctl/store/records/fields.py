@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from broker_ctl.codec import decode_object
+from broker_ctl.core.model.web_address import is_broker_id
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 
 _T = TypeVar("_T")
@@ -22,6 +23,8 @@ _LEAST: Final = 1e-20
 # The sum over the lines of a report fits into 64 bits.
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 _MOST_COUNT: Final = 2**48
+# Characters of a foreign text in an error.
+_MOST_SHOWN: Final = 300
 
 
 class Fields:
@@ -75,6 +78,20 @@ class Fields:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.corrupt(name, f"cannot be a {type(value).__name__}")
         return value
+
+    def broker_id(self, name: str, default: str | None = None) -> str:
+        """The id of a broker, ``host:port``; required unless a default is given."""
+        found = self.text(name, default)
+        if not is_broker_id(found):
+            raise self.corrupt(name, f"{found[:_MOST_SHOWN]!r} is not host:port")
+        return found
+
+    def listed_broker_id(self, name: str) -> str:
+        """As `broker_id`, in a node whose own name is the id of a broker, and the default."""
+        listed = self.path.rpartition("/")[2]
+        if not is_broker_id(listed):
+            raise CorruptRecord(f"{self.path[:_MOST_SHOWN]}: its name is not host:port")
+        return self.broker_id(name, listed)
 
     def text(self, name: str, default: str | None = None) -> str:
         """A string; required unless a default is given."""

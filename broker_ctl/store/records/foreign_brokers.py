@@ -10,7 +10,6 @@ from typing import Final, Self
 
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE
-from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields
 from broker_ctl.store.records.urls import decode_listeners
 
@@ -44,7 +43,7 @@ class BrokerRecord:
         shape = _manager_by_shape(fields)
         id_field = "name" if shape == SIMPLE.class_name else "brokerId"
         urls = BrokerUrls(
-            fields.text(id_field, name_of(path)),
+            fields.listed_broker_id(id_field),
             fields.optional_text("webServiceUrl"),
             fields.optional_text("webServiceUrlTls"),
             fields.optional_text("pulsarServiceUrl"),

@@ -22,7 +22,6 @@ from broker_ctl.core.model.load import (
     max_usage,
 )
 from broker_ctl.core.strategies.load_managers import MODULAR
-from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.report_lines import (
     decode_lines,
@@ -100,7 +99,7 @@ class LocalBrokerData:
         if fields.text("loadReportType", _REPORT_TYPE) != _REPORT_TYPE:
             raise fields.corrupt("loadReportType", f"must be {_REPORT_TYPE}")
         urls = BrokerUrls(
-            fields.text("brokerId", name_of(fields.path)),
+            fields.listed_broker_id("brokerId"),
             fields.optional_text("webServiceUrl"),
             fields.optional_text("webServiceUrlTls"),
             fields.optional_text("pulsarServiceUrl"),

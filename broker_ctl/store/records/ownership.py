@@ -37,11 +37,10 @@ class NamespaceEphemeralData:
         fields = Fields.of(path, data)
         web_url, web_url_tls = fields.optional_text("httpUrl"), fields.optional_text("httpUrlTls")
         derived = broker_id_of(web_url or web_url_tls or "")
-        broker_id = fields.text("brokerId", derived)
-        if not broker_id:
+        if not derived and "brokerId" not in fields.values:
             raise fields.corrupt("brokerId", "missing, and so is httpUrl")
         urls = BrokerUrls(
-            broker_id,
+            fields.broker_id("brokerId", derived),
             web_url,
             web_url_tls,
             fields.optional_text("nativeUrl"),
@@ -95,7 +94,7 @@ class LeaderBroker:
         """
         fields = Fields.of(path, data)
         service_url = fields.text("serviceUrl")
-        return cls(fields.text("brokerId", broker_id_of(service_url)), service_url)
+        return cls(fields.broker_id("brokerId", broker_id_of(service_url)), service_url)
 
     def encode(self) -> bytes:
         """The payload."""

@@ -147,7 +147,7 @@ def decode_broker(node: Versioned) -> LiveBroker:
         node.stat.czxid,
         fields.text("host"),
         fields.integer("port"),
-        fields.text("daemon", ""),
+        fields.broker_id("daemon") if fields.text("daemon", "") else "",
         fields.text("web_url", ""),
         fields.optional_text("rack") or "",
     )
@@ -197,7 +197,7 @@ class ControllerRecord:
         return cls(
             fields.integer("brokerid"),
             fields.integer("controller_epoch"),
-            fields.text("daemon", ""),
+            fields.broker_id("daemon") if fields.text("daemon", "") else "",
             fields.text("web_url", ""),
         )
 

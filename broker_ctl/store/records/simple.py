@@ -8,7 +8,6 @@ from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad, ResourceQuota, SystemUsage
 from broker_ctl.core.strategies.load_managers import SIMPLE
-from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.load import (
     LocalBrokerData,
@@ -61,7 +60,7 @@ class LoadReport:
     def of_fields(cls, fields: Fields) -> Self:
         """As `decode`, of a payload that is parsed already."""
         urls = BrokerUrls(
-            fields.text("name", name_of(fields.path)),
+            fields.listed_broker_id("name"),
             fields.optional_text("webServiceUrl"),
             fields.optional_text("webServiceUrlTls"),
             fields.optional_text("pulsarServiceUrl"),

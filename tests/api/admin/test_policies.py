@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.http import request_params
+from broker_ctl.api.http import bodies
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import UnloadFailed
@@ -276,7 +276,7 @@ async def test_a_form_of_a_web_page_sets_no_group(http: HttpClient, leader: Brok
 async def test_a_group_that_is_never_sent_is_not_waited_for(
     leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_params, "_BODY_LIMIT_S", 0.1)
+    monkeypatch.setattr(bodies, "_LIMIT_S", 0.1)
     reader, writer = await asyncio.open_connection(*leader.broker_id.split(":"))
     writer.write(
         f"POST {GROUP} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"

@@ -1,19 +1,22 @@
 """Updates of the first page: shared, bounded, and only for those who may see it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from broker_ctl.api.console import live
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
 from tests.api.console.test_acts import VIEWER, Browser, browser
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
-from tests.support.time.waiting import PATIENCE_S
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 SECURED: Final = ApiRules(CLUSTER, **admitting(f"admin:{TOKEN}", {"admin"}))
 PATHS: Final = ("/bundles", "/history", "/drains", "/partitions")
@@ -79,9 +82,58 @@ async def test_the_number_of_streams_is_bounded(
 async def test_a_stranger_gets_no_updates() -> None:
     async with serving_brokers([free_port()], SECURED) as [broker]:
         async with stream(broker) as refused:
-            assert refused.status == 403
+            assert refused.status == 401
         async with stream(broker, TOKEN) as admitted:
             assert "of the mean usage" in await update(admitted)
+
+
+async def test_strangers_who_wait_for_their_refusal_hold_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "_MOST_STREAMS", 1)
+    answered, refuse = asyncio.Event(), FailedAuthentications.answer
+    waiting = 0
+
+    async def late(
+        self: FailedAuthentications, origin: str, response: web.StreamResponse
+    ) -> web.StreamResponse:
+        nonlocal waiting
+        waiting += 1
+        await answered.wait()
+        return await refuse(self, origin, response)
+
+    monkeypatch.setattr(FailedAuthentications, "answer", late)
+    async with serving_brokers([free_port()], SECURED) as [broker]:
+        api = broker.api
+        assert api is not None
+        async with asyncio.TaskGroup() as group:
+            strangers = [group.create_task(status_of(broker)) for _ in range(3)]
+            await eventually(lambda: waiting == 3)
+            async with stream(broker, TOKEN) as admitted:
+                assert "of the mean usage" in await update(admitted)
+            await eventually(lambda: api._request_classes.in_flight == 0)
+            answered.set()
+        assert [one.result() for one in strangers] == [401] * 3
+
+
+async def status_of(broker: Broker) -> int:
+    async with stream(broker) as reply:
+        return reply.status
+
+
+async def test_one_role_leaves_streams_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_MOST_OF_ROLE", 1)
+    lines = f"admin:{TOKEN}\nviewer:{VIEWER}"
+    rules = ApiRules(CLUSTER, **admitting(lines, {"admin"}, {"viewer"}))
+    async with (
+        serving_brokers([free_port()], rules) as [broker],
+        stream(broker, VIEWER) as first,
+    ):
+        await update(first)
+        async with stream(broker, VIEWER) as second:
+            assert second.status == 503
+        async with stream(broker, TOKEN) as other:
+            assert other.status == 200
 
 
 async def test_a_daemon_that_cannot_answer_now_does_not_forbid(

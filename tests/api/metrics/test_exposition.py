@@ -166,7 +166,7 @@ async def test_requests_and_orders_are_counted_by_pattern(http: HttpClient, lead
     assert seen.value(counted, route="unknown", method="unknown", status="404") == 3
     assert seen.value("broker_ctl_commands_total", verb="acquire", result="done") == 1
     # The scrape itself is in progress.
-    assert seen.value("broker_ctl_http_requests_in_flight", lane="brokers") == 1
+    assert seen.value("broker_ctl_http_requests_in_flight", lane="probes") == 1
 
 
 async def test_refused_requests_share_a_series_whatever_route_they_name(

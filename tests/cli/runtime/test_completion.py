@@ -47,6 +47,14 @@ def test_brokers_namespaces_and_bundles_of_the_cluster_are_offered(
     assert complete("bundles", "unload", *options, incomplete="t/ns/") == sorted(map(str, BUNDLES))
 
 
+def test_a_name_that_a_shell_would_read_is_not_offered(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["$(touch${IFS}x):8080", "-oProxyCommand=x:1", "a b:1", "a;b:1", "'a':1", "a:1"]
+    monkeypatch.setattr(live_names, "_ask", lambda *_: names)
+    assert complete("drain", *asking(cluster, tmp_path)) == ["a:1"]
+
+
 def test_without_a_daemon_there_are_no_names_and_no_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -106,6 +106,16 @@ async def test_one_corrupt_node_hides_no_other_broker() -> None:
         assert brokers.peer(first.rpartition("/")[2]) is None
 
 
+@in_virtual_time
+async def test_a_report_under_another_name_than_host_and_port_lists_no_broker() -> None:
+    spoilt = dict(MODULAR_NODES)
+    first = next(iter(spoilt))
+    spoilt[f"{paths.LOAD_REPORTS}/-oProxyCommand=x #:8080"] = spoilt[first]
+    async with following(spoilt) as (brokers, _):
+        assert sorted(brokers.peers) == sorted(one.rpartition("/")[2] for one in MODULAR_NODES)
+        assert brokers.corrupt == 1
+
+
 @pytest.mark.parametrize("name", ["ModularLoadManagerImpl", "SimpleLoadManagerImpl"])
 def test_planning_has_no_obstacle_where_brokers_report_their_load(name: str) -> None:
     @in_virtual_time

@@ -72,6 +72,29 @@ async def test_a_broker_is_seen_by_all_from_registering_to_unregistering() -> No
         assert await a.store.exists(paths.load_report("a:1")) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("-oProxyCommand=x #:8080", "-oProxyCommand=x #:8080"),
+        ("$(x):1", "b:1"),
+        ("c:1", "-oProxyCommand=x:1"),
+        ("c", "c:1"),
+    ],
+)
+def test_a_registration_that_is_not_of_a_host_and_a_port_is_corrupt(name: str, named: str) -> None:
+    @in_virtual_time
+    async def look() -> None:
+        async with members("a:1") as (a,):
+            await a.registry.register(b"report")
+            forged = Registration("n", 0, 7, BrokerUrls(named, "http://b:1")).encode()
+            path = f"{paths.REGISTRATIONS}/{name}"
+            await a.store.create(path, forged, CreateMode.EPHEMERAL)
+            await eventually(lambda: a.registry.corrupt > 0)
+            assert a.seen == {"a:1"}
+
+    look()
+
+
 @in_virtual_time
 async def test_a_broker_that_unregisters_is_at_no_time_taken_for_a_foreign_one() -> None:
     async with members("a:1", "b:1") as (a, b):

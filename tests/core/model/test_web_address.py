@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
+from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of, is_broker_id
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,43 @@ def test_around_an_ip_address_is_that_address_alone() -> None:
     assert hosts.allows("::1")
     for host in ("127.0.0.2", "x.0.0.1", "b", "::2"):
         assert not hosts.allows(host), host
+
+
+HOSTILE = (
+    "",
+    "b",
+    "b:",
+    ":1",
+    "-oProxyCommand=touch x #:8080",
+    "-b:1",
+    "--user=root:1",
+    "$(touch${IFS}x):8080",
+    "`x`:1",
+    "b;x:1",
+    "b x:1",
+    "b\n:1",
+    "b:1\n",
+    "../b:1",
+    "a/b:1",
+    "u@b:1",
+    "b:-1",
+    "b:x",
+    "b:123456",
+    "b\u00e4:1",
+    "[::g]:1",
+    "[-::1]:1",
+    "::1:80",
+    "b:1?x",
+    "b%2f:1",
+    f"{'b' * 300}:1",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_not_host_and_port_fails_as_a_broker_id(text: str) -> None:
+    assert not is_broker_id(text)
+
+
+@pytest.mark.parametrize("text", ["b:1", "b_1.ns.svc:65535", "10.0.0.1:8080", "[2001:db8::1]:80"])
+def test_a_host_and_a_port_are_a_broker_id(text: str) -> None:
+    assert is_broker_id(text)

@@ -77,6 +77,13 @@ async def test_questions_are_answered_as_the_cluster_sees_it(scene: Scene) -> No
     assert "loadBalancerEnabled" not in await admin.dynamic_names()
 
 
+async def test_a_listed_name_that_is_not_host_and_port_is_left_out(scene: Scene) -> None:
+    listed = ["-oProxyCommand=x #:8080", "b:1", "../x:1", "$(x):1"]
+    scene.broker(ASKED).live = lambda _: web.json_response(listed)
+    assert await scene.admin.brokers() == ("b:1",)
+    assert scene.admin.corrupt == 3
+
+
 async def test_what_a_broker_runs_with_is_read_without_its_passwords(scene: Scene) -> None:
     assert await scene.admin.running(OTHER) == {
         "loadBalancerEnabled": "true",

@@ -161,7 +161,7 @@ async def test_commands_of_brokers_are_not_limited(is_signed: bool) -> None:
             assert is_limited(answer) is not is_signed
             # A header that says nothing true gives no right.
             forged = await send(broker, path, method="POST", headers=[f"{HEADER}: x"])
-            assert forged.startswith(b"HTTP/1.1 401 ")
+            assert is_limited(forged)
             # Nor does it help where brokers send nothing.
             assert is_limited(await send(broker, headers=headers or [f"{HEADER}: x"]))
 

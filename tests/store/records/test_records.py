@@ -123,7 +123,7 @@ def decoder(record: Any) -> Callable[[str, bytes], Any]:
 
 @pytest.mark.parametrize("record", EVERY, ids=lambda record: type(record).__name__)
 def test_what_was_written_is_read_back(record: Any) -> None:
-    assert decoder(record)("/x", record.encode()) == record
+    assert decoder(record)("/x/b:1", record.encode()) == record
 
 
 def paths_within(value: Any) -> list[tuple[str, ...]]:
@@ -173,7 +173,7 @@ def test_a_newer_format_of_ours_is_refused(record: Any) -> None:
     assert payload["version"] == 1
     payload["version"] = 2
     with pytest.raises(NewerVersion, match="newer broker-ctl"):
-        decoder(record)("/x", json.dumps(payload).encode())
+        decoder(record)("/x/b:1", json.dumps(payload).encode())
 
 
 def test_local_policies_hand_on_what_is_not_ours() -> None:

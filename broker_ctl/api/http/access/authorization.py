@@ -17,7 +17,7 @@ from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, e
 from broker_ctl.api.http.access.known_clients import KnownClient, Sender
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
-from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP, access_of
+from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP
 from broker_ctl.api.http.access.rules import Access, Exempt, Rule
 from broker_ctl.api.http.eager import in_task
 from broker_ctl.api.http.limits.connections import Connection
@@ -43,7 +43,7 @@ _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
-class _Undecided(NamedTuple):
+class Undecided(NamedTuple):
     """A request whose grants have to be read first."""
 
     client: Client
@@ -84,38 +84,55 @@ class Authorizer:
             set() if authenticates_metrics else {Exempt.METRICS}
         )
 
-    async def authorize(self, request: web.Request, route: str) -> web.Response | None:
+    def judge(
+        self, request: web.Request, route: str, access: Access
+    ) -> web.Response | Undecided | None:
         """The rejection of a request, which is also logged; None: the request is allowed.
 
-        It waits only where the decision depends on grants that are not cached yet.
+        It never waits. Where the decision depends on grants that are not cached yet, `decide` ends
+        it: by then it is known who has sent the request.
 
         Raises:
             InvalidName: the path names no valid resource.
-            BrokerCtlError: the grants cannot be read.
         """
         try:
-            verdict = self._judge(request, route)
-            if isinstance(verdict, _Undecided):
-                await in_task(request)
-                decision = await self._authorization.allows(*verdict)
-                verdict = None if decision.is_allowed else _forbidden(decision)
-            if verdict is None:
-                return None
-            principal = principal_of(request)
-            who = "no known token" if principal is None else f"role {principal.role}"
+            verdict = self._judge(request, route, access)
         except StartWanted as met:
             # Not a stranger: a broker, which repeats it signed for this start.
             wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(met))
             wanted.headers[START_HEADER] = met.start
             return wanted
         except SignatureRefused as met:
-            verdict, who = responses.error(401, "Unauthorized", str(met)), str(met)
+            verdict = responses.error(401, "Unauthorized", str(met))
+            self._rejected.record(request, verdict.status, str(met))
+            return verdict
+        if verdict is None or isinstance(verdict, Undecided):
+            return verdict
+        return self._reject(request, verdict)
+
+    async def decide(self, request: web.Request, undecided: Undecided) -> web.Response | None:
+        """As `judge`, with the grants read.
+
+        Raises:
+            BrokerCtlError: the grants cannot be read.
+        """
+        await in_task(request)
+        decision = await self._authorization.allows(*undecided)
+        return None if decision.is_allowed else self._reject(request, _forbidden(decision))
+
+    def _reject(self, request: web.Request, verdict: web.Response) -> web.Response:
+        principal = principal_of(request)
+        who = "no known token" if principal is None else f"role {principal.role}"
         self._rejected.record(request, verdict.status, who)
         return verdict
 
-    def _judge(self, request: web.Request, route: str) -> "web.Response | _Undecided | None":
+    def _judge(
+        self, request: web.Request, route: str, access: Access
+    ) -> web.Response | Undecided | None:
         """The rejection of a request; None: it is allowed."""
-        if self._is_known_lookup(request, route):
+        if self._authenticator is None:
+            _connection_of(request).is_known = True
+        if access is TOPIC_LOOKUP and self._is_known_lookup(request):
             return None
         peers, has_order = self._peers, is_order(route, request.method)
         if peers is not None and peers.is_broker(request, self._brokers):
@@ -128,9 +145,9 @@ class Authorizer:
         if peers is not None and peers.refuses_unsigned(route, request.method):
             reason = "only brokers send this, signed with the cluster's key"
             return responses.error(401, "Unauthorized", reason)
-        return self._judge_client(request, access_of(route, request.method), broker)
+        return self._judge_client(request, access, broker)
 
-    def _is_known_lookup(self, request: web.Request, route: str) -> bool:
+    def _is_known_lookup(self, request: web.Request) -> bool:
         """Whether a connection's client looks up a topic like those that it was allowed before.
 
         Brokers send no such request, and no signature or certificate gives a right to it.
@@ -142,7 +159,6 @@ class Authorizer:
         if (
             known is None
             or authenticator is None
-            or access_of(route, request.method) is not TOPIC_LOOKUP
             or HEADER in request.headers
             or not self._is_sender(known, request, authenticator)
         ):
@@ -167,13 +183,13 @@ class Authorizer:
 
     def _broker_of(self, request: web.Request) -> Principal | None:
         """Who has sent a request without a token, if its certificate is one of a broker."""
-        if self._brokers is None or _token(request):
+        if self._brokers is None or token_in(request):
             return None
         return self._brokers.principal_of(request)
 
     def _judge_client(
         self, request: web.Request, access: Access, broker: Principal | None
-    ) -> "web.Response | _Undecided | None":
+    ) -> web.Response | Undecided | None:
         if isinstance(access, Exempt) and not self._needs_client(access):
             return self._judge_process(request) if access is Exempt.DATA_PLANE else None
         if self._authenticator is None:
@@ -190,19 +206,19 @@ class Authorizer:
     def _judge_process(self, request: web.Request) -> web.Response | None:
         """As `_judge`, for the broker process."""
         secret = self._secret
-        is_known = secret is None or hmac.compare_digest(_token(request), secret())
+        is_known = secret is None or hmac.compare_digest(token_in(request), secret())
         return None if is_known else _unauthorized()
 
     def _judge_role(
         self, request: web.Request, client: Client, rule: Rule
-    ) -> "web.Response | _Undecided | None":
+    ) -> web.Response | Undecided | None:
         operation, authorization = rule.operation, self._authorization
         if authorization.allows_everywhere(client, operation):
             return None
         resource = rule.resource_of(request)
         decision = authorization.recall(client, operation, resource)
         if decision is None:
-            return _Undecided(client, operation, resource)
+            return Undecided(client, operation, resource)
         return None if decision.is_allowed else _forbidden(decision)
 
     def _client_of(
@@ -229,7 +245,7 @@ class Authorizer:
         self, request: web.Request, authenticator: Authenticator, connection: Connection
     ) -> Client | web.Response:
         """As `_client_of`, by what the request shows; its connection keeps it."""
-        era, token = authenticator.era, _token(request)
+        era, token = authenticator.era, token_in(request)
         principal = authenticator.authenticate(evidence_of(request, token))
         if principal is None:
             return _unauthorized()
@@ -287,6 +303,13 @@ def principal_of(request: web.Request) -> Principal | None:
 def _note(request: web.Request, sender: Sender) -> None:
     assert isinstance(request, RoutedRequest)
     request.sender = sender
+    _connection_of(request).is_known = True
+
+
+def _connection_of(request: web.Request) -> Connection:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection
 
 
 def _sender_of(request: web.Request) -> Sender | None:
@@ -294,7 +317,8 @@ def _sender_of(request: web.Request) -> Sender | None:
     return request.sender
 
 
-def _token(request: web.Request) -> bytes:
+def token_in(request: web.Request) -> bytes:
+    """The bearer token of a request, which nobody has judged; empty: it has none."""
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != _SCHEME:
         return b""

@@ -19,6 +19,8 @@ from broker_ctl.clock import Clock
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SEC_FETCH_SITE: Final = "Sec-Fetch-Site"
 # From a page of this server, or by the user's own hand.
+# Paths of reads that change something: a lookup gives a bundle without an owner to a broker.
+_LOOKUPS: Final = "/lookup/"
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 _LOCALHOST: Final = "localhost"
 _KNOWN_HOSTS: Final = 256
@@ -26,7 +28,7 @@ _MAX_TEXT_LENGTH: Final = 100
 
 
 class CrossOriginProtection:
-    """421 for a foreign host name, 403 for a page of another site that changes something.
+    """421 for a foreign host name, 403 for a change or a lookup by a page of another site.
 
     Args:
         names: host names of this server; IP addresses and localhost need none.
@@ -38,8 +40,8 @@ class CrossOriginProtection:
         # Nearly all requests have one of a few values.
         self._is_own_host = lru_cache(maxsize=_KNOWN_HOSTS)(self._judge_host)
 
-    def check(self, request: web.Request) -> None:
-        """Let a request pass, or refuse it.
+    def check(self, request: web.Request, route: str) -> None:
+        """Let a request to a route pass, or refuse it.
 
         Raises:
             ApiError: 421, it names a foreign host; 403, a page of another site sent it.
@@ -56,7 +58,7 @@ class CrossOriginProtection:
                     kind="ForeignHost",
                 ),
             )
-        if request.method in _READS:
+        if request.method in _READS and not route.startswith(_LOOKUPS):
             return
         site, origin = headers.get(_SEC_FETCH_SITE, "none"), headers.get(hdrs.ORIGIN)
         if site in _OWN_SITES and (origin is None or _host_of(origin) == host.lower()):

@@ -1,12 +1,12 @@
 """Requests of other brokers, which are signed with a key of the cluster (docs: threat-peers)."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certified_sender
+from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.eager import in_task
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
@@ -38,9 +38,7 @@ _FORWARDED: Final = frozenset(
 )
 # Above the size of an instruction and of every command.
 _MOST_BYTES: Final = 512 * 1024
-_BODY_LIMIT_S: Final = 10.0
 _SIGNATURE: Final = web.RequestKey("signature", RequestSignature)
-_BODY: Final = web.RequestKey("signed_body", bytes)
 
 
 class PeerRequests:
@@ -103,13 +101,11 @@ class PeerRequests:
             self._on_refusal(Refusal.UNSIGNED.value)
         return is_refused
 
-    async def read_signed(self, request: web.Request, signature: RequestSignature) -> bytes:
-        """The body that was signed; see `check_body`."""
-        body = await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)
-        if not signature.covers(body):
+    async def check_body(self, request: web.Request, signature: RequestSignature) -> None:
+        """See the function of this name."""
+        if not signature.covers(await read_bounded(request, _MOST_BYTES)):
             self._on_refusal(Refusal.OTHER_BODY.value)
             raise ApiError(401, "another body was signed", kind="Unauthorized")
-        return body
 
 
 _JUDGE: Final = web.RequestKey("judge", PeerRequests)
@@ -130,37 +126,10 @@ async def check_body(request: web.Request) -> None:
     judge: PeerRequests | None = request.get(_JUDGE) if HEADER in request.headers else None
     if judge is not None:
         await in_task(request)
-        request[_BODY] = await judge.read_signed(request, request[_SIGNATURE])
-
-
-async def read_bounded(request: web.Request, most_bytes: int, limit_s: float) -> bytes:
-    """The whole body.
-
-    Raises:
-        ApiError: 408, not sent in time; 413, too large.
-    """
-    known: bytes | None = request.get(_BODY)
-    if known is not None:
-        return known
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limit_s):
-            async for chunk in request.content.iter_any():
-                body += chunk
-                if len(body) > most_bytes:
-                    raise ApiError(413, f"an instruction has at most {most_bytes} bytes")
-    except TimeoutError:
-        raise ApiError(408, f"the body was not sent within {limit_s:g} s") from None
-    return bytes(body)
+        await judge.check_body(request, request[_SIGNATURE])
 
 
 def sender_of(request: web.Request) -> str:
     """Id of the broker that has sent a request; empty: it is not a broker's."""
     signature: RequestSignature | None = request.get(_SIGNATURE)
     return certified_sender(request) if signature is None else signature.source
-
-
-def signed_body(request: web.Request) -> bytes | None:
-    """The body of a signed request, which was read to verify it; None: it is not signed."""
-    body: bytes | None = request.get(_BODY)
-    return body

@@ -4,15 +4,14 @@ Idle connections are closed: the time runs while the head of a request is incomp
 of a connection and from each response on, so a client that sends nothing and a client that sends a
 head byte by byte are both closed. Bodies have their own limit, in `request_params.py`.
 
+A client that does not read its answers is closed after the same time.
+
 Bytes that are one whole request are offered to `begin` first, where aiohttp has nothing in progress
 on the connection; see `eager`.
 """
 
 import asyncio
-import logging
-import resource
 from collections import Counter as Counts
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,14 +25,9 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.known_clients import KnownClient
 from broker_ctl.api.http.eager import Steps
 from broker_ctl.api.http.limits.heads import HeadParser
+from broker_ctl.api.http.limits.strangers import Strangers
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.client_limits.origins import origin_of
-
-log = logging.getLogger(__name__)
-
-# The other half of the process's descriptors is for stores, logs and other brokers.
-_SHARE: Final = 2
-
 
 # For aiohttp's own timer of idle connections: it does not know of responses that no task sends.
 _NEVER_S: Final = 1e9
@@ -46,13 +40,16 @@ class Shared:
     Attributes:
         new_request: as aiohttp's factory.
         begin: begins the steps of a request without a body; None: it needs a task from the start.
-        idle_timeout_s: how long a connection may have no whole request.
+        idle_timeout_s: how long a connection may have no whole request, or a client may leave its
+            answers unread.
+        unread: counts connections that were closed because of the latter.
     """
 
     heads: HeadParser
     new_request: Callable[..., web.BaseRequest]
     begin: Callable[[web.BaseRequest], Steps | None]
     idle_timeout_s: float
+    unread: Counter
 
 
 class Connection(web.RequestHandler):
@@ -60,6 +57,7 @@ class Connection(web.RequestHandler):
 
     Attributes:
         origin: see `origins`; empty until it is connected.
+        is_known: whether its client has proven a role, or need not.
         is_refused: whether no request of it is read.
         known_client: whose token was valid in its latest request; None: nobody's.
     """
@@ -72,7 +70,8 @@ class Connection(web.RequestHandler):
         "_is_busy",
         "_own_loop",
         "_shared",
-        "has_sent_request",
+        "_unread_timer",
+        "is_known",
         "is_refused",
         "known_client",
         "origin",
@@ -88,7 +87,8 @@ class Connection(web.RequestHandler):
         self._is_busy = False
         self._answered_s = loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
-        self.has_sent_request = False
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self.is_known = False
         self.is_refused = False
         self.known_client: KnownClient | None = None
         self.origin = ""
@@ -100,12 +100,37 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, error: BaseException | None) -> None:
         """Give up what has not gone on yet."""
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
         if self._begun is not None:
             self._begun.close()
             self._begun = None
         super().connection_lost(error)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read its answers, for a bounded time."""
+        super().pause_writing()
+        limit_s = self._shared.idle_timeout_s
+        self._unread_timer = self._own_loop.call_later(limit_s, self._give_up_unread)
+
+    def resume_writing(self) -> None:
+        """The client reads them."""
+        super().resume_writing()
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def end(self) -> None:
+        """Close it now: what the client has not read is dropped."""
+        transport = self.transport
+        self.force_close()
+        if transport is not None:
+            transport.abort()
+
+    def _give_up_unread(self) -> None:
+        self._shared.unread.add()
+        self.end()
 
     async def start(self) -> None:
         """Serve its requests."""
@@ -125,7 +150,6 @@ class Connection(web.RequestHandler):
 
     def begin_request(self) -> Steps | None:
         """Note that a request is in progress; its steps, if they have begun already."""
-        self.has_sent_request = True
         self._is_busy = True
         begun, self._begun = self._begun, None
         return begun
@@ -160,7 +184,6 @@ class Connection(web.RequestHandler):
         if response is None:
             self._begun, self._is_busy = begun, True
             return False
-        self.has_sent_request = True
         assert isinstance(response, responses.ApiResponse)
         transport.write(response.rendered(request))
         self._answered_s = self._own_loop.time()
@@ -171,7 +194,7 @@ class Connection(web.RequestHandler):
         limit_s, now_s = self._shared.idle_timeout_s, self._own_loop.time()
         due_s = (now_s if self._is_busy else self._answered_s) + limit_s
         if due_s <= now_s:
-            self.force_close()
+            self.end()
         elif self.transport is not None:
             self._idle_timer = self._own_loop.call_at(due_s, self._watch_idleness)
 
@@ -191,8 +214,9 @@ class Connection(web.RequestHandler):
 class BoundedServer(web.Server):
     """Accepts ``max_connections`` at a time; any further one gets a 503, is counted and closed.
 
-    Silent connections, which have sent no request yet, take no place from others: beyond the limit
-    the oldest of them is closed and counted in place of the new one.
+    Connections of clients that have not proven who they are take no place from others: beyond a
+    limit, of all or of an address, the oldest of them is closed and counted in place of the new
+    one. Without authentication a client is known by its first request.
 
     Args:
         max_of_address: of which one address may have as many; 0: all.
@@ -208,18 +232,18 @@ class BoundedServer(web.Server):
         max_connections: int,
         max_of_address: int,
         refused: Counter,
+        unread: Counter,
         **options: Any,
     ) -> None:
         super().__init__(handle, request_factory=request_factory, **options)
         self._connection_options = options
-        self._shared = Shared(HeadParser(), request_factory, begin, idle_timeout_s)
-        self._max_connections = max_connections
+        self._shared = Shared(HeadParser(), request_factory, begin, idle_timeout_s, unread)
+        self.max_connections: Final = max_connections
         self._max_of_address = max_of_address
         self._refused = refused
         self._open: set[web.RequestHandler] = set()
-        # Those that may be silent, oldest first; those that have spoken stay until they are looked
-        # at.
-        self._silent: OrderedDict[web.RequestHandler, None] = OrderedDict()
+        # Those that have become known stay here until they are looked at.
+        self._strangers: Strangers[web.RequestHandler] = Strangers()
         # No more keys than there are open connections.
         self._open_of: Counts[str] = Counts()
         self._rejection = _render_rejection(f"{max_connections} connections are open already")
@@ -238,12 +262,13 @@ class BoundedServer(web.Server):
         """Accept the connection, or reject and close it."""
         assert isinstance(handler, Connection)
         origin = handler.origin = origin_of(transport)
-        if 0 < self._max_of_address <= self._open_of[origin]:
+        is_crowded = 0 < self._max_of_address <= self._open_of[origin]
+        if is_crowded and not self._close_stranger(lambda: self._strangers.oldest_of(origin)):
             self._refuse(handler, transport, self._rejection_of_address)
-        elif len(self._open) < self._max_connections or self._close_silent():
+        elif len(self._open) < self.max_connections or self._close_stranger(self._strangers.oldest):
             self._open.add(handler)
             self._open_of[origin] += 1
-            self._silent[handler] = None
+            self._strangers.add(handler, origin)
             super().connection_made(handler, transport)
         else:
             self._refuse(handler, transport, self._rejection)
@@ -253,7 +278,7 @@ class BoundedServer(web.Server):
     ) -> None:
         """Forget a closed connection."""
         self._forget(handler)
-        self._silent.pop(handler, None)
+        self._strangers.discard(handler)
         super().connection_lost(handler, error)
 
     def _refuse(
@@ -261,8 +286,12 @@ class BoundedServer(web.Server):
     ) -> None:
         self._refused.add()
         connection.is_refused = True
-        transport.write(rejection)
-        connection.force_close()
+        # Over TLS it would keep its socket until its client says goodbye.
+        if transport.get_extra_info("sslcontext") is None:
+            transport.write(rejection)
+            connection.force_close()
+        else:
+            connection.end()
 
     def _forget(self, handler: web.RequestHandler) -> None:
         if handler not in self._open:
@@ -273,18 +302,18 @@ class BoundedServer(web.Server):
         if not self._open_of[handler.origin]:
             del self._open_of[handler.origin]
 
-    def _close_silent(self) -> bool:
-        """Close the oldest silent connection; whether there was one.
+    def _close_stranger(self, oldest: Callable[[], web.RequestHandler | None]) -> bool:
+        """Close the oldest connection of a client that is not known; whether there was one.
 
-        Each connection that has spoken is passed once.
+        Each connection that has become known is passed once.
         """
-        while self._silent:
-            oldest, _ = self._silent.popitem(last=False)
-            assert isinstance(oldest, Connection)
-            if not oldest.has_sent_request:
+        while (one := oldest()) is not None:
+            assert isinstance(one, Connection)
+            self._strangers.discard(one)
+            if not one.is_known:
                 self._refused.add()
-                self._forget(oldest)
-                oldest.force_close()
+                self._forget(one)
+                one.end()
                 return True
         return False
 
@@ -298,17 +327,3 @@ def _render_rejection(reason: str) -> bytes:
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-def cap_to_descriptors(wanted: int, servers: int) -> int:
-    """``wanted`` connections of each server, all at most half of this process's descriptors."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = limit // _SHARE // servers
-    if limit == resource.RLIM_INFINITY or wanted <= most:
-        return wanted
-    log.info(
-        "limiting HTTP connections to %d instead of maxHttpServerConnections=%d: "
-        "this process may open %d files; raise LimitNOFILE to allow more",
-        *(most, wanted, limit),
-    )
-    return most

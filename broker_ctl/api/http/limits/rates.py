@@ -6,9 +6,8 @@ from aiohttp import web
 
 from broker_ctl.api.http.access.authorization import client_of
 from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
-from broker_ctl.api.http.access.peer_requests import is_order
-from broker_ctl.api.http.access.route_rules import access_of
-from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.api.http.access.peer_requests import is_order, sender_of
+from broker_ctl.api.http.access.rules import Access, Exempt
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.security.signed_requests import HEADER
 
@@ -35,13 +34,28 @@ class HttpRates:
         self._is_proven = is_signed or brokers is not None
         self._brokers = brokers
 
-    def check_address(self, request: web.Request, route: str, origin: str) -> None:
-        """Count a request, before it is known who sends it.
+    def check_address(self, request: web.Request, route: str, access: Access, origin: str) -> bool:
+        """Count a request, before it is known who sends it; whether it is not counted yet.
+
+        It is not where it says that it is another broker's: see `check_claim`.
 
         Raises:
             TooManyRequests: the address, or all clients together, have sent too many.
         """
-        if self._rates.limits_addresses and not self._is_exempt(request, route):
+        if not self._rates.limits_addresses or access in _NEVER_LIMITED:
+            return False
+        if is_order(route, request.method) and self._claims_broker(request):
+            return True
+        self._rates.spend(origin)
+        return False
+
+    def check_claim(self, request: web.Request, origin: str, *, is_refused: bool) -> None:
+        """Count a request that said that it is another broker's, if it is not.
+
+        Raises:
+            TooManyRequests: as `check_address`, also in place of the refusal of its claim.
+        """
+        if is_refused or (self._is_proven and not sender_of(request)):
             self._rates.spend(origin)
 
     def check_role(self, request: web.Request) -> None:
@@ -55,13 +69,8 @@ class HttpRates:
             if client is not None:
                 self._rates.spend_of_role(client.acting_role)
 
-    def _is_exempt(self, request: web.Request, route: str) -> bool:
-        if access_of(route, request.method) in _NEVER_LIMITED:
-            return True
-        # A signature is verified later: a request with a wrong one is refused.
-        return is_order(route, request.method) and (
-            not self._is_proven or HEADER in request.headers or self._is_certified(request)
-        )
+    def _claims_broker(self, request: web.Request) -> bool:
+        return not self._is_proven or HEADER in request.headers or self._is_certified(request)
 
     def _is_certified(self, request: web.Request) -> bool:
         return self._brokers is not None and self._brokers.principal_of(request) is not None

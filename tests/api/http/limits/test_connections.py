@@ -2,16 +2,18 @@
 
 import asyncio
 import resource
+import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.limits import connections
+from broker_ctl.api.http.limits import descriptors
 from broker_ctl.instruments.kinds import Instrument
-from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import eventually
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -193,7 +195,7 @@ def test_connections_leave_half_of_the_descriptors_to_others(
     files: int, wanted: int, servers: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert connections.cap_to_descriptors(wanted, servers) == taken
+    assert descriptors.cap(wanted, descriptors.HTTP / servers) == taken
 
 
 async def test_a_server_takes_no_more_than_its_descriptors_allow(
@@ -204,3 +206,62 @@ async def test_a_server_takes_no_more_than_its_descriptors_allow(
         await _all_answer([first])
         async with line_to(broker) as second:
             assert b"1 connections are open already" in await second.rest()
+
+
+SECURED = admitting(f"admin:{TOKEN}", {"admin"})
+HALF = (
+    b"POST /ui/sign-in HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt"
+)
+KNOWN = REQUEST.replace(b"\r\n\r\n", f"\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+KNOWN = KNOWN.replace(b"/livez", b"/control/v1/pause")
+
+
+async def test_half_requests_of_strangers_take_no_place_from_a_client() -> None:
+    rules = ApiRules(CLUSTER, max_connections=3, max_connections_of_address=2, **SECURED)
+    async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
+
+        async def line(address: str) -> Line:
+            return await stack.enter_async_context(line_to(broker, address))
+
+        first = await line("127.0.0.2")
+        first.send(KNOWN)
+        assert (await first.answer()).startswith(b"HTTP/1.1 200 ")
+        halves = [await line("127.0.0.3") for _ in range(2)]
+        for half in halves:
+            half.send(HALF)
+        api = broker.api
+        assert api is not None
+        await eventually(lambda: api._request_classes.console.in_flight == 2)
+        # Of the address that has all of its places, and then of all.
+        for address, gone in (("127.0.0.3", halves[0]), ("127.0.0.4", halves[1])):
+            probe = await line(address)
+            await _all_answer([probe])
+            assert await gone.rest() == b""
+        first.send(KNOWN)
+        assert (await first.answer()).startswith(b"HTTP/1.1 200 ")
+        await eventually(lambda: api._request_classes.in_flight == 0)
+
+
+async def test_a_client_that_reads_no_answers_is_closed_and_counted() -> None:
+    rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
+    async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
+        api = broker.instruments.api
+        line = await stack.enter_async_context(line_to(broker))
+        line.send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2_000)
+        await eventually(lambda: value_of(api.unread_connections) == 1)
+        await eventually(lambda: value_of(api.connections) == 0)
+
+
+async def test_an_answer_that_is_never_read_ends_with_the_idle_timeout() -> None:
+    """Also one that the server has written in whole, and that waits in its memory."""
+    rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
+    async with serving_brokers([free_port()], rules) as [broker]:
+        host, port = broker.broker_id.split(":")
+        with socket.socket() as unread:
+            unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            unread.connect((host, int(port)))
+            unread.sendall(REQUEST)
+            api = broker.instruments.api
+            await eventually(lambda: value_of(api.connections) == 1)
+            await eventually(lambda: value_of(api.connections) == 0)

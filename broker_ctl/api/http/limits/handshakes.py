@@ -1,0 +1,171 @@
+"""TLS handshakes of clients, counted from the moment at which their sockets are accepted.
+
+asyncio's servers announce a connection over TLS when its handshake is done: until then a socket
+that says nothing would be counted by nobody. So the sockets of TLS ports are accepted here, one in
+each turn of the event loop, and begin their handshake once they are counted.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Final
+
+from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.strangers import Strangers
+from broker_ctl.security.client_limits.origins import origin_of_address
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_MOST: Final = 1_024
+_MOST_OF_ADDRESS: Final = 256
+_LIMIT_S: Final = 10.0
+# How long a client that is disconnected may take to say goodbye.
+_GOODBYE_S: Final = 1.0
+# As asyncio's servers wait where the process has no descriptor left.
+_NO_DESCRIPTOR_S: Final = 1.0
+
+Make = Callable[[], asyncio.BaseProtocol]
+
+
+@dataclass(eq=False, slots=True)
+class _Handshake:
+    """One in progress.
+
+    Attributes:
+        client: its socket; None: a transport has it.
+    """
+
+    client: socket.socket | None
+    task: asyncio.Task[None] | None = None
+
+    def give_up(self) -> None:
+        if self.client is not None:
+            self.client.close()
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Handshakes:
+    """The TLS ports of one server, and the handshakes in progress there.
+
+    Where there are too many, of one address or of all, the oldest is given up: a newcomer always
+    has time for its own.
+
+    Attributes:
+        limit: how many there may be.
+        refused: how many were given up so far to make room.
+    """
+
+    def __init__(self, limit_s: float = _LIMIT_S) -> None:
+        self.limit = descriptors.cap(_MOST, descriptors.HANDSHAKES)
+        self.refused = 0
+        self._limit_s = limit_s
+        self._limit_of_address = max(1, min(_MOST_OF_ADDRESS, self.limit // 2))
+        self._begun: Strangers[_Handshake] = Strangers()
+        self._listening: list[socket.socket] = []
+        self._tasks = TaskScope("TLS handshakes")
+
+    def __len__(self) -> int:
+        return len(self._begun)
+
+    async def listen(
+        self, make: Make, tls: SSLContext, address: str, port: int, backlog: int
+    ) -> int:
+        """Listen; the number of the port. ``make`` makes the protocol of a connection.
+
+        Raises:
+            OSError: the address is in use, or not this machine's.
+        """
+        loop = asyncio.get_running_loop()
+        flags = socket.AI_PASSIVE
+        found = await loop.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)
+        opened: list[socket.socket] = []
+        try:
+            for family, _, _, _, place in dict.fromkeys(found):
+                opened.append(_listen(family, place, backlog))
+        except OSError:
+            for one in opened:
+                one.close()
+            raise
+        self._listening += opened
+        for one in opened:
+            self._tasks.keep(self._accept(one, make, tls), "accept")
+        number: int = opened[0].getsockname()[1]
+        return number
+
+    async def close(self) -> None:
+        """Stop listening, and give up what is in progress."""
+        while (one := self._begun.oldest()) is not None:
+            self._give_up(one)
+        await self._tasks.close()
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    async def _accept(self, listening: socket.socket, make: Make, tls: SSLContext) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, name = await loop.sock_accept(listening)
+            except OSError as error:
+                log.warning("cannot accept a connection over TLS: %s", error)
+                await asyncio.sleep(_NO_DESCRIPTOR_S)
+                continue
+            self._begin(client, origin_of_address(name), make, tls)
+            # What can be accepted at once would leave no turn to anything else.
+            await asyncio.sleep(0)
+
+    def _begin(self, client: socket.socket, origin: str, make: Make, tls: SSLContext) -> None:
+        if self._begun.count_of(origin) >= self._limit_of_address:
+            self._refuse(self._begun.oldest_of(origin))
+        elif len(self._begun) >= self.limit:
+            self._refuse(self._begun.oldest())
+        one = _Handshake(client)
+        self._begun.add(one, origin)
+        one.task = self._tasks.start(self._shake_hands(one, make, tls), "handshake")
+
+    async def _shake_hands(self, one: _Handshake, make: Make, tls: SSLContext) -> None:
+        client, one.client = one.client, None
+        assert client is not None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                make,
+                client,
+                ssl=tls,
+                ssl_handshake_timeout=self._limit_s,
+                ssl_shutdown_timeout=_GOODBYE_S,
+            )
+        except OSError as error:
+            # Clients of all kinds come and go.
+            log.debug("a TLS handshake has failed: %s", error)
+        finally:
+            self._begun.discard(one)
+
+    def _give_up(self, one: _Handshake) -> None:
+        self._begun.discard(one)
+        one.give_up()
+
+    def _refuse(self, one: _Handshake | None) -> None:
+        if one is not None:
+            self.refused += 1
+            self._give_up(one)
+
+
+def _listen(family: int, place: tuple[object, ...], backlog: int) -> socket.socket:
+    """A socket that listens, as asyncio's servers open theirs."""
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.settimeout(0)
+        opened.bind(place)
+        opened.listen(backlog)
+    except OSError:
+        opened.close()
+        raise
+    return opened
