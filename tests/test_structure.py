@@ -1,7 +1,7 @@
 """The house rules, held against every file; each checker is shown to find what it looks for."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -14,24 +14,6 @@ from tests.support.rules.structure import Breach, Budget
 
 ROOT: Final = Path(__file__).parents[1]
 FILES: Final = structure.files_of(ROOT)
-BUDGETS: Final[Mapping[str, Budget]] = {
-    "broker_ctl": structure.PACKAGE,
-    "docs": structure.PACKAGE,
-    "tests": structure.TESTS,
-}
-MOST_MODULES: Final = 20
-# What may be over its budget, and why.
-EXCEPTIONS: Final[Mapping[str, str]] = {
-    "broker_ctl/errors.py": "the whole tree of errors stands in one file, to be looked up there",
-    **dict.fromkeys(
-        (
-            "broker_ctl/store/in_process/store.py:InProcessStore",
-            "broker_ctl/testing/memory_store/store.py:MemoryStore",
-            "broker_ctl/store/zookeeper/store.py:ZooKeeperStore",
-        ),
-        "the store protocol alone has 18 methods",
-    ),
-}
 
 
 def sources(folder: str) -> Iterator[tuple[Path, str]]:
@@ -44,24 +26,8 @@ def rendered(breaches: Iterator[Breach]) -> list[str]:
     return sorted(map(str, breaches))
 
 
-def test_files_functions_and_classes_keep_their_budget() -> None:
-    breaches = [
-        breach
-        for folder, budget in BUDGETS.items()
-        for path, source in sources(folder)
-        for breach in structure.over_budget(path, source, budget)
-    ]
-    unexcused, unneeded = structure.without_exceptions(breaches, EXCEPTIONS)
-    assert list(map(str, unexcused)) == []
-    assert unneeded == set(), "these exceptions are needed no more"
-
-
 def test_no_module_is_a_junk_drawer() -> None:
     assert rendered(structure.junk_drawers(FILES)) == []
-
-
-def test_no_folder_has_more_modules_than_the_limit() -> None:
-    assert rendered(structure.crowded(FILES, MOST_MODULES)) == []
 
 
 def test_a_package_says_what_it_is_and_does_nothing() -> None:
@@ -218,12 +184,6 @@ def test_a_dependency_without_a_version_is_found() -> None:
 def test_text_that_is_bound_to_one_machine_is_found(line: str, what: str | None) -> None:
     found = rendered(structure.machine_bound(HERE, f"\n{line}\n".encode()))
     assert found == ([] if what is None else [f"broker_ctl/x.py:2: {what}"])
-
-
-def test_an_exception_that_is_not_needed_is_found() -> None:
-    breaches = [Breach("a.py", "500 lines"), Breach("b.py", "600 lines")]
-    excused = {"a.py": "a table", "c.py": "was long"}
-    assert structure.without_exceptions(breaches, excused) == ([breaches[1]], {"c.py"})
 
 
 def test_ignored_files_are_not_part_of_the_project(tmp_path: Path) -> None:

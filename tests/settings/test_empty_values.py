@@ -27,7 +27,8 @@ DEFAULT_THERE = {
 
 def types() -> dict[str, str]:
     """The Java type of each key."""
-    found, kind = {}, ""
+    found: dict[str, str] = {}
+    kind = ""
     for line in _TYPES.read_text("ascii").splitlines():
         if line.startswith("["):
             kind = line.strip("[]")

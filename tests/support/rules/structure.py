@@ -4,7 +4,7 @@ import ast
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -177,15 +177,3 @@ def machine_bound(path: Path, content: bytes) -> Iterator[Breach]:
         for pattern, what in ((_PACKAGE_INDEX, "a package index"), (_HOME, "an absolute home")):
             if pattern.search(line):
                 yield Breach(f"{path}:{number}", what)
-
-
-def without_exceptions(
-    breaches: Iterable[Breach], exceptions: Mapping[str, str]
-) -> tuple[list[Breach], set[str]]:
-    """Breaches without an exception, and exceptions without a breach."""
-    found = list(breaches)
-    subjects = {breach.subject for breach in found}
-    return (
-        sorted(breach for breach in found if breach.subject not in exceptions),
-        exceptions.keys() - subjects,
-    )
