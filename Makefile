@@ -20,7 +20,7 @@ format: ## Format the code
 lint: ## Check the format and ruff's rules
 	$(BIN)ruff format --check .
 	$(BIN)ruff check .
-	$(BIN)python -m tests.support.rules.sizes
+	@$(BIN)python -m tests.support.rules.sizes
 
 types: ## Check the types
 	$(BIN)mypy

@@ -9,7 +9,7 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.eager import recalled_by
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
-from broker_ctl.api.http.redirects import LISTENER, LISTENER_HEADER, PROOF, redirect
+from broker_ctl.api.http.redirects import LISTENER_HEADER, PROOF, redirect
 from broker_ctl.api.http.request_params import flag, topic_in
 from broker_ctl.broker.lookup.lookup import Answer, Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
@@ -71,7 +71,7 @@ class LookupRoutes:
 def _response(request: web.Request, answer: Answer) -> web.Response:
     match answer:
         case Connect(urls):
-            listener = request.query.get(LISTENER) or request.headers.get(LISTENER_HEADER)
+            listener = request.query.get("listenerName") or request.headers.get(LISTENER_HEADER)
             if responses.may_share(request):
                 return _lookup_response(urls, listener)
             return responses.encoded_json(_lookup_data(urls, listener))

@@ -54,7 +54,10 @@ class DaemonStatus:
         return now
 
     def _away_text(self) -> str:
-        """What a broker does whose connection is lost, and for how long (docs: zookeeper-away)."""
+        """What a broker does whose connection is lost, and for how long.
+
+        Docs: lookups-while-zookeeper-is-away.
+        """
         left_s = self.watcher.deadline_s - self.clock.now_s()
         until = f"until its lease ends in {left_s:.0f} s" if left_s < _LONGEST_S else "on"
         return (
