@@ -67,7 +67,7 @@ def test_authority_without_an_end_is_shrunk_to_what_ends_a_session(
 ) -> None:
     monkeypatch.setattr(SessionWatcher, "deadline_s", property(lambda _: math.inf))
     seed, steps = first_with_authority_too_long()
-    shrunk = shrink(seed, most_runs=60)
+    shrunk = shrink(seed, most_runs=200)
     assert shrunk is not None
     assert is_authority_too_long(shrunk.violations)
     assert len(shrunk.steps) <= FEW < steps

@@ -164,7 +164,7 @@ async def test_a_broker_sends_no_token_to_the_address_of_a_forged_owner(
         await make_namespace(http, cluster.all[0])
         # Under an id that is no other broker's, and under one at the host of the listener.
         for bundle, broker_id in (
-            ("0x00000000_0x40000000", f"{cluster.all[0].broker_id}9"),
+            ("0x00000000_0x40000000", "127.0.0.1:9"),
             ("0x40000000_0x80000000", listener.broker_id),
         ):
             path = f"/namespace/{NAMESPACE}/{bundle}"

@@ -70,10 +70,11 @@ async def test_the_oldest_of_all_addresses_are_closed_beyond_the_common_limit() 
 
 async def test_a_burst_of_clients_with_their_connect_is_admitted_in_full() -> None:
     async with (
-        serving(max_waiting=5, max_waiting_of_address=5) as served,
+        serving(max_waiting=30, max_waiting_of_address=5) as served,
         AsyncExitStack() as stack,
     ):
         # The loop does not run meanwhile: it finds all of them at once, as after a broker's death.
+        # They are beyond both limits, and not twice as many as may wait.
         burst = [stack.enter_context(silent("127.0.0.1", served.port)) for _ in range(50)]
         for tcp in burst:
             tcp.sendall(CONNECT)

@@ -25,9 +25,9 @@ def test_paths_of_pulsar_are_its_own_byte_for_byte() -> None:
 
 
 def test_a_local_topic_name_is_encoded_as_java_does() -> None:
-    topic = Topic.of("persistent", NAMESPACE, "a b*~é/c")
+    topic = Topic.of("persistent", NAMESPACE, "a b*~é%2Fc")
     assert paths.partitioned_topic(topic) == (
-        "/admin/partitioned-topics/public/default/persistent/a+b*%7E%C3%A9%2Fc"
+        "/admin/partitioned-topics/public/default/persistent/a+b*%7E%C3%A9%252Fc"
     )
 
 

@@ -10,6 +10,7 @@ response, which goes to the audit log and is counted by route, method and status
 
 import asyncio
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import hdrs, web
@@ -183,8 +184,10 @@ class Dispatcher:
             _refuse_compressed(request)
         verdict = self._authorizer.judge(request, route, access)
         if is_claim:
-            is_refused = isinstance(verdict, web.StreamResponse)
-            self._rates.check_claim(request, origin, is_refused=is_refused)
+            status = verdict.status if isinstance(verdict, web.StreamResponse) else None
+            # Who has to sign for this start has shown the signature of a broker.
+            if status != HTTPStatus.TOO_EARLY:
+                self._rates.check_claim(request, origin, is_refused=status is not None)
         return verdict
 
     def _route(

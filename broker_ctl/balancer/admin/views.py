@@ -175,7 +175,7 @@ def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[
         "usage_ratio": 0.0 if view_of_bundle is None else view_of_bundle.load_vector.usage_ratio,
         "last_owner": remembered.owner,
         "unowned_s": ago(remembered.free_since_s),
-        "since_unload_s": ago(remembered.unloaded_s),
+        "since_unload_s": ago(remembered.released_s),
         "since_split_s": ago(remembered.split_s),
         "move": None if moving is None else move_row(moving.move),
         "promised_to": None if view is None else _reserved_for(term, view, bundle),

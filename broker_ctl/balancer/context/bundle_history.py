@@ -24,8 +24,9 @@ class BundleRecord:
         owner: its newest known owner.
         given_to: broker that acquired it by our command, until a report confirms it.
         free_since_s: since when it has no known owner.
-        unloaded_s: when its broker was last commanded to release it by a choice of the balancer,
+        released_s: when its broker was last commanded to release it, whoever chose that,
             successfully or not.
+        unloaded_s: the same by a choice of the balancer; such a bundle rests.
         split_s: when the split or merge that made it was noticed.
         hot_topic: what its owner said of the one topic with nearly all of its traffic, and when.
     """
@@ -33,6 +34,7 @@ class BundleRecord:
     owner: str | None = None
     given_to: str | None = None
     free_since_s: float | None = None
+    released_s: float | None = None
     unloaded_s: float | None = None
     split_s: float | None = None
     hot_topic: tuple[str, float] | None = None
@@ -100,8 +102,10 @@ class BundleHistory:
 
         It is not moved for a while, unless the move was imposed: then nothing is to be calmed down.
         """
+        entry = self._entry(bundle)
+        entry.released_s = self._clock.now_s()
         if bundle not in self.imposed:
-            self._entry(bundle).unloaded_s = self._clock.now_s()
+            entry.unloaded_s = entry.released_s
 
     def record_hot_topic(self, bundle: Bundle, what: str) -> None:
         """Record that its owner has refused a split because of one topic."""

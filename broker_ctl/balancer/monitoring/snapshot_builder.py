@@ -158,6 +158,7 @@ class SnapshotBuilder:
             last_unloaded_s=remembered.unloaded_s,
             last_split_s=remembered.split_s,
             hot_topic=self._memory.hot_topic(bundle),
+            last_released_s=remembered.released_s,
         )
 
     async def _rings(self) -> Mapping[Namespace, Ring]:

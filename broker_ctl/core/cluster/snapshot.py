@@ -99,6 +99,7 @@ def _measured(ordered: list[BundleView], footprints: "Footprints") -> dict[Bundl
             current,
             load_vector,
             bundle_view.hot_topic,
+            bundle_view.last_released_s,
         )
     # Freed one by one: all at once would hold up every other thread for tens of milliseconds. And
     # not while others are made: objects that are freed put the next search for garbage off, which

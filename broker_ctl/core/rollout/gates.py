@@ -58,7 +58,7 @@ def awaits_report(unlisted: Iterable[BundleView], received_s: float, reported: B
     """
     msg_rate = throughput = 0.0
     for bundle in unlisted:
-        moved_s = bundle.last_unloaded_s
+        moved_s = bundle.last_released_s
         if moved_s is not None and moved_s >= received_s:
             msg_rate += bundle.load.short.msg_rate
             throughput += bundle.load.short.throughput

@@ -16,7 +16,7 @@ from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
-TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")
+TOPIC = Topic("persistent", NAMESPACE, "a?b %2F+ä")
 
 
 def url_of(broker: Broker, topic: Topic = TOPIC) -> str:

@@ -169,7 +169,7 @@ async def test_constraints_are_those_of_the_moment(
 async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
     cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    report = LocalBrokerData.decode(paths.load_report(B), cluster.brokers[B].report().encode())
     newer = replace(
         report,
         load=replace(report.load, version="4.1", updated_ms=report.load.updated_ms + 1_000_000),
@@ -211,7 +211,7 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
     """A heartbeat must not wait for ten thousand bundles."""
     ring = Ring.even(LARGE, 2000)
     lines = {str(bundle): BundleStats(msg_rate_in=1.0) for bundle in ring.bundles}
-    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    report = LocalBrokerData.decode(paths.load_report(B), cluster.brokers[B].report().encode())
     load = replace(report.load, bundles=lines, updated_ms=report.load.updated_ms + 1_000_000)
     await cluster.brokers[B].registry.publish(replace(report, load=load).encode())
     await eventually(lambda: len(term.load_monitor.loads) > len(lines))
@@ -244,7 +244,7 @@ async def test_a_report_of_more_than_any_broker_has_does_not_end_the_term(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, stats: BundleStats
 ) -> None:
     """Sums of such numbers overflow; who can write into the store could end each leader."""
-    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    report = LocalBrokerData.decode(paths.load_report(B), cluster.brokers[B].report().encode())
     lines = {str(bundle): stats for bundle in ring.bundles[2:]}
     load = replace(report.load, bundles=lines, updated_ms=report.load.updated_ms + 1_000_000)
     await cluster.brokers[B].registry.publish(replace(report, load=load).encode())

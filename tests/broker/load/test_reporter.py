@@ -135,7 +135,7 @@ async def test_a_broker_registers_with_a_full_report(store: MemoryStore) -> None
     await scene.dataplane.start()
     scene.dataplane.grant(1, float("inf"))
     await scene.dataplane.load(RING.bundles[0], 1)
-    data = LocalBrokerData.decode("/x", await scene.reporter.first())
+    data = LocalBrokerData.decode(paths.load_report(BROKER), await scene.reporter.first())
     assert data.urls == URLS
     assert data.load.usage.cpu == ResourceUsage(10.0, 100.0)
     assert set(data.load.bundles) == {str(RING.bundles[0])}
@@ -297,7 +297,7 @@ async def test_another_load_manager_writes_its_own_record(store: MemoryStore) ->
     await scene.dataplane.start()
     scene.dataplane.grant(1, float("inf"))
     await scene.dataplane.load(RING.bundles[0], 1)
-    report = decode_report("/x", await scene.reporter.first())
+    report = decode_report(paths.load_report(BROKER), await scene.reporter.first())
     assert isinstance(report, LoadReport)
     assert set(report.load.bundles) == {str(RING.bundles[0])}
     assert report.gains == (str(RING.bundles[0]),)

@@ -30,7 +30,7 @@ from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 
 NAMESPACE = Namespace("t", "ns")
-TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")
+TOPIC = Topic("persistent", NAMESPACE, "a?b %2F+ä")
 PATH = paths.partitioned_topic(TOPIC)
 
 

@@ -32,7 +32,7 @@ Said = tuple[int, Sequence[Write]]
 
 
 def elected(session: int, epoch: int) -> Said:
-    record = ControllerRecord(session - 10, epoch, "d", "http://d")
+    record = ControllerRecord(session - 10, epoch, "d:8080", "http://d:8080")
     writes = [(ELECTED.node_path, record.encode(0)), (ELECTED.epoch_path, str(epoch).encode())]
     return session, writes
 

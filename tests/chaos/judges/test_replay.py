@@ -137,7 +137,7 @@ def test_an_ephemeral_node_that_was_not_deleted_is_left() -> None:
 
 def test_violations_of_replicated_partitions_are_found_with_the_rest() -> None:
     elected: Sequence[Change] = [
-        created("/controller", ControllerRecord(1, 1, "d", "http://d").encode(0)),
+        created("/controller", ControllerRecord(1, 1, "d:8080", "http://d:8080").encode(0)),
         Changed(f"{CHROOT}/controller_epoch", b"1", 1),
     ]
     state = encode_state(LeaderAndIsr(1, 0, (1, 2), 1))

@@ -208,7 +208,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(cluster: Cluster, so
     cluster.report("broker-3:8080", EXTENSIBLE)
     cluster.report("broker-4:8080", b"\x00\xff")
     cluster.report("broker-5:8080", MODULAR | {"lastStats": {"\x1b[2J": {"topics": "x"}}})
-    cluster.report("broker-6:8080", MODULAR | {"cpu": {"usage": "NaN", "limit": 1}})
+    cluster.report("broker-6:8080", MODULAR | {"cpu": {"usage": "full", "limit": 1}})
     found = seen(source)
     (row,) = found["brokers"]
     assert (row["broker"], row["short_term"]) == ("broker-1:8080", None)

@@ -73,7 +73,7 @@ VERBS = {
     "status": ("status", "--url", "{url}", "--token-file", "{file}"),
     "rollout": (
         *("rollout", "run", "--kubernetes", "--kubernetes-api", "{url}", "--yes"),
-        *("--kubernetes-credentials", "{directory}"),
+        *("--statefulset", "pulsar-broker", "--kubernetes-credentials", "{directory}"),
     ),
 }
 

@@ -73,7 +73,7 @@ async def test_the_overview_counts_what_there_is() -> None:
                 {
                     "broker": 1,
                     "address": "h1:6650",
-                    "daemon": "b1",
+                    "daemon": "b1:8080",
                     "epoch": cluster.receivers[1].epoch,
                     "state": "live",
                     "rack": None,
@@ -83,7 +83,7 @@ async def test_the_overview_counts_what_there_is() -> None:
                 {
                     "broker": 2,
                     "address": "h2:6650",
-                    "daemon": "b2",
+                    "daemon": "b2:8080",
                     "epoch": cluster.receivers[2].epoch,
                     "state": "live",
                     "rack": None,

@@ -155,14 +155,24 @@ def test_bundles_are_in_order_whatever_order_they_come_in() -> None:
 
 def test_measuring_leaves_all_other_facts_of_a_bundle_alone() -> None:
     """It is built field by field: a new field has to be carried over."""
-    seen = BundleView(A, "b1", BundleLoad.unseen(), last_unloaded_s=1.0, last_split_s=2.0)
+    seen = BundleView(
+        A, "b1", BundleLoad.unseen(), last_unloaded_s=1.0, last_split_s=2.0, last_released_s=3.0
+    )
     seen = replace(seen, hot_topic="most of it is x")
     view = snapshot(
         epoch=1, taken_at_s=2.0, draw_seed=3, brokers=[broker("b1", 0.1)], bundles=[seen]
     )
     assert replace(view.bundles[A], current=None, load_vector=NO_LOAD) == seen
     facts = {field.name for field in fields(BundleView)} - {"current", "load_vector"}
-    assert facts == {"bundle", "owner", "load", "last_unloaded_s", "last_split_s", "hot_topic"}
+    assert facts == {
+        "bundle",
+        "owner",
+        "load",
+        "last_unloaded_s",
+        "last_split_s",
+        "hot_topic",
+        "last_released_s",
+    }
 
 
 def test_bundles_are_counted_by_namespace_wherever_they_go() -> None:

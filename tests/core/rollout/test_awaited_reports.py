@@ -16,7 +16,7 @@ MOVED_S = 100.0
 
 def moved(msg_rate: float, throughput: float, at_s: float | None = MOVED_S) -> BundleView:
     average = TimeAverage(10, 10, msg_rate_in=msg_rate, msg_throughput_out=throughput)
-    return BundleView(BUNDLE, "b", BundleLoad(average, average), last_unloaded_s=at_s)
+    return BundleView(BUNDLE, "b", BundleLoad(average, average), last_released_s=at_s)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from broker_ctl.settings.sources import load
 from tests.support.daemon.built import changed, seen
 from tests.support.http.certificate_authority import Issued, issue
 
-# By the files: the settings that name them, what they are for, and where a new authority arrives.
+# By the files: the settings that name them, what they are for, and where a new one arrives.
 CASES = {
     "server": (
         ("webServicePortTls=8443", "tlsTrustCertsFilePath={0.authority}", "{1}", "{2}"),
@@ -66,18 +66,27 @@ CASES = {
         {"issuer-tls", "cluster-keys"},
         {"HttpClient._ssl.authorities"},
     ),
-    # Any file will do as a secret.
     "data plane": (
-        ("dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile={0.authority}"),
+        ("dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile={4}"),
         {"dataplane-secret"},
         {"ApiRules.dataplane_secret", "Authorizer._secret", "HttpClient._token"},
     ),
     "pulsar-token": (
-        ("dataPlane=pulsar", "pulsarAdminUrl=https://h", "pulsarTokenFile={0.authority}"),
+        ("dataPlane=pulsar", "pulsarAdminUrl=https://h", "pulsarTokenFile={4}"),
         {"pulsar-token"},
         {"HttpClient._token"},
     ),
 }
+
+
+def secret_of(files: Issued) -> Path:
+    """The file of a secret beside them."""
+    return files.authority.with_name("secret")
+
+
+def write_secret(file: Path, secret: str) -> None:
+    file.write_text(f"{secret}\n", encoding="ascii")
+    file.chmod(0o600)
 
 
 def settings_for(case: str, files: Issued) -> Settings:
@@ -85,12 +94,15 @@ def settings_for(case: str, files: Issued) -> Settings:
     cluster_key = files.authority.with_name("cluster.key")
     cluster_key.write_text(new_key_line(), encoding="ascii")
     cluster_key.chmod(0o600)
-    given = [text.format(files, *own, cluster_key) for text in CASES[case][0]]
+    write_secret(secret_of(files), "the-secret-before-0123456789")
+    given = [text.format(files, *own, cluster_key, secret_of(files)) for text in CASES[case][0]]
     return load(None, {}, ["metadataStoreUrl=h", *given])
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_path: Path) -> None:
+async def test_a_new_authority_or_secret_arrives_wherever_the_file_is_used(
+    case: str, tmp_path: Path
+) -> None:
     files = issue(tmp_path / "ours")
     settings, around = settings_for(case, files), Environment(SystemClock(), random.Random(1))
     is_attached = case.startswith("pulsar")
@@ -100,6 +112,7 @@ async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_
     await around.reloader.check()
     assert not changed(before, seen(built))
     trustme.CA().cert_pem.write_to_path(str(files.authority))
+    write_secret(secret_of(files), "the-secret-after-0123456789")
     await around.reloader.check()
     places = {
         place for place in changed(before, seen(built)) if not place.startswith("Reloadable.")

@@ -75,7 +75,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
         )
     for place, some in by_table.items():
         write_parquet(root / place, HISTORY[place.partition("/")[0]], some)
-    batch = dict(zip(BATCHES.schema.names, ("b", 1, 0, 1, 0, 0, 1, 1, None), strict=True))
+    batch = dict(zip(BATCHES.schema.names, ("b", 1, 0, 1, 0, 0, 1, 1, None, None), strict=True))
     write_parquet(root / BATCHES.name, BATCHES, [batch])
     return str(root)
 

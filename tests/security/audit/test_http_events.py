@@ -25,7 +25,7 @@ from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.security.signed_requests import RequestSigner
+from broker_ctl.security.signed_requests import START_HEADER, RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -45,6 +45,7 @@ class Reply(NamedTuple):
     status: int
     request_id: str
     body: str
+    start: str
 
 
 class Server:
@@ -62,7 +63,10 @@ class Server:
             sent["Authorization"] = f"Bearer {token}"
         url = f"http://{self.broker.broker_id}{path}"
         async with self._http.request(method, url, headers=sent) as reply:
-            return Reply(reply.status, reply.headers.get("X-Request-Id", ""), await reply.text())
+            request_id, start = (
+                reply.headers.get(name, "") for name in ("X-Request-Id", START_HEADER)
+            )
+            return Reply(reply.status, request_id, await reply.text(), start)
 
     async def events(self, number: int) -> list[dict[str, Any]]:
         """The first events after the start, once this number is written."""
@@ -225,8 +229,14 @@ async def test_a_command_names_the_broker_that_signed_it(tmp_path: Path) -> None
     ) as one:
         signer = RequestSigner(keys, "controller:8080")
         signed = signer.sign(own_id, "POST", path, b"", clock.wall_ms())
+        start = (await one.send("POST", path, **signed)).start
+        # As brokers do it: what has to be signed for the start may be a repetition, and proves
+        # nothing of who sends it.
+        signed = signer.sign(own_id, "POST", path, b"", clock.wall_ms(), start=start)
         await one.send("POST", path, **signed)
-        (event,) = await one.events(1)
+        refused, event = await one.events(2)
+    assert (refused["kind"], refused["status"]) == ("refusal", "425")
+    assert "principal" not in refused
     assert (event["principal"], event["proof"]) == ("controller:8080", "signed-request")
     assert (event["kind"], event["operation"]) == ("change", "POST")
 

@@ -23,7 +23,7 @@ from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
 from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.security.signed_requests import RequestSigner
+from broker_ctl.security.signed_requests import MAX_AHEAD_MS, RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.certificate_authority import Issued
@@ -130,6 +130,8 @@ async def serving(
         rates=limits or RateLimits(),
         broker_certificates=BrokerCertificates(BrokerIdentity(CLUSTER), "broker", clock),
     )
+    # By now no request has to be signed for the start of this daemon.
+    clock.ahead_ms = MAX_AHEAD_MS + 1_000
     audited = AuditRules(tmp_path / "audit.log")
     async with serving_brokers([plain], rules, audit=audited):
         yield Daemon(authority, clock, port, f"127.0.0.1:{plain}", refused)

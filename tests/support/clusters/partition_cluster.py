@@ -237,7 +237,7 @@ class PartitionCluster:
     async def _register(self, store: AnyStore, receiver: Receiver) -> None:
         number = receiver.broker_id
         live = LiveBroker(
-            *(number, 0, f"h{number}", 6650, f"b{number}", receiver.web_url),
+            *(number, 0, f"h{number}", 6650, f"b{number}:8080", receiver.web_url),
             rack=self.racks.get(number, ""),
         )
         node = await store.create(
