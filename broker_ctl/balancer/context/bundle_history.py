@@ -24,7 +24,7 @@ class BundleRecord:
         owner: its newest known owner.
         given_to: broker that acquired it by our command, until a report confirms it.
         free_since_s: since when it has no known owner.
-        released_s: when its broker was last commanded to release it, whoever chose that,
+        released_s: when its broker was last commanded to release it, for any cause,
             successfully or not.
         unloaded_s: the same by a choice of the balancer; such a bundle rests.
         split_s: when the split or merge that made it was noticed.

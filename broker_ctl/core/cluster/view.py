@@ -109,8 +109,7 @@ class BundleView:
         last_unloaded_s: time of its last move that the balancer chose, on the clock of
             ``ClusterView.taken_at_s``.
         last_split_s: time of the split that created it.
-        last_released_s: time at which its broker was last commanded to release it, whoever chose
-            that.
+        last_released_s: time at which its broker was last commanded to release it, for any cause.
         current: its line in the report of its *owner*; None until the owner has reported it.
         footprint: its load on its broker. ``current`` and ``footprint`` are set by `snapshot`.
         hot_topic: the topic that has nearly all of its traffic, as its owner says; empty: unknown.

@@ -143,6 +143,12 @@ async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> Non
     async with Planes() as planes:
         await planes.instruct(instruction(state(1, 0, (1,))))
         await planes.client(1).produce(ORDERS, [b"a"])
+
+        async def is_copied() -> bool:
+            return await planes.client(2).log(ORDERS) == [Record(0, b"a")]
+
+        # It is not in sync, so the answer did not wait for it.
+        await eventually(is_copied)
         planes.authority[1] = Authority(1, planes.clock.now_s())
         for is_for_all in (True, False):
             with pytest.raises(DataPlaneRefused, match="no authority"):

@@ -31,12 +31,10 @@ REFUSED: Final = (
     Refused(
         "zookeeperTlsCertFile",
         (f"zookeeperTlsKeyFile={TLS / 'key.pem'}", "zookeeperTlsEnabled=true"),
-        "TLS to ZooKeeper",
     ),
     Refused(
         "zookeeperTlsKeyFile",
         (f"zookeeperTlsCertFile={CERTIFICATE}", "zookeeperTlsEnabled=true"),
-        "TLS to ZooKeeper",
     ),
     Refused("kubernetesServiceAccountDirectory", BY_ADMIN),
     Refused("pulsarTlsCertificateFilePath", (*ATTACHED, f"pulsarTlsKeyFilePath={TLS / 'key.pem'}")),
