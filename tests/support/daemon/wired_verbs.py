@@ -66,7 +66,10 @@ PLANS: Final = "/control/v1/plans"
 PLAN: Final = "0123456789ab"
 ROLLOUT: Final = "/control/v1/rollout"
 ROLLED: Final = "rollout run --restart-command true"
-POD_OPTIONS: Final = "--kubernetes --statefulset brokers --kubernetes-api http://127.0.0.1:1 --kubernetes-credentials ."
+POD_OPTIONS: Final = (
+    "--kubernetes --statefulset brokers --kubernetes-api http://127.0.0.1:1 "
+    "--kubernetes-credentials ."
+)
 AGAIN: Final = {
     "brokers": ["a:1", "b:1"],
     "max_unavailable": "1",
