@@ -14,9 +14,15 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  
 
 from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
-# Properties are judged by their answers: a busy machine must not fail them.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# Properties are judged by their answers: a busy machine must not fail them, and every run draws the
+# same examples. `--hypothesis-profile=drawn` draws new ones and prints how to try a find again.
+settings.register_profile(
+    "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile(
+    "drawn", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("fixed")
 
 # Secret files that others can write are refused. A machine's umask may let a test write such files.
 os.umask(0o022)

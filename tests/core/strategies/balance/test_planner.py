@@ -301,9 +301,7 @@ def carried_by(problem: Problem, owner: list[int]) -> list[set[int]]:
 
 def compared_with(problem: Problem, usage: list[float], broker: int, carried: set[int]) -> float:
     """The smallest mean of the brokers that may carry what a broker carries."""
-    kinds = list(range(len(problem.allowed)))
-    if len(problem.allowed) > 1:
-        kinds = [each for each in carried if problem.sharing[each, broker]]
+    kinds = [each for each in carried if problem.sharing[each, broker]]
     means = [
         mean_of(replace(problem, is_counted=problem.is_counted & problem.sharing[each]), usage)
         for each in kinds
