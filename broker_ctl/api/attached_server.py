@@ -63,6 +63,7 @@ class AttachedApiServer:
             rules,
             api,
             dependencies.clock,
+            bounds=dependencies.instruments.bounds,
             authorization=Authorization(rules.policy, no_grants),
             audit=dependencies.audit,
             tracer=dependencies.tracer,

@@ -64,6 +64,7 @@ class ApiServer:
         self._rules = rules
         self._request_classes = RequestClasses(rules.max_requests)
         self._lookups = ConcurrencyLimit("lookups", rules.max_lookups)
+        self._lookups.show(dependencies.instruments.bounds, "lookups")
         self._topic_names = TopicNames(dependencies)
         self._bundles = BundleRoutes(dependencies, rules.split_algorithm, rules.split_algorithms)
         self._failures = FailureDelays(
@@ -81,6 +82,7 @@ class ApiServer:
             rules,
             dependencies.instruments.api,
             dependencies.clock,
+            bounds=dependencies.instruments.bounds,
             audit=dependencies.audit,
             tracer=dependencies.tracer,
             failures=self._failures,
@@ -154,6 +156,7 @@ class ApiServer:
                 authorization=self._authorization,
                 tracer=dependencies.tracer,
                 instruments=dependencies.instruments.binary,
+                bounds=dependencies.instruments.bounds,
                 failures=self._failures,
                 rates=RequestRates(
                     rules.binary.rates,

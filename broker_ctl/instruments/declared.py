@@ -24,6 +24,7 @@ from broker_ctl.instruments.balancing import (
     TrafficInstruments,
 )
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.instruments.history import HistoryInstruments
 from broker_ctl.instruments.kinds import (
     Counter,
@@ -296,6 +297,7 @@ class Instruments:
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
         self.api = ApiInstruments()
+        self.bounds = BoundInstruments()
         self.binary = BinaryInstruments()
         self.controller = ControllerInstruments()
         self.replicas = ReplicaInstruments()

@@ -18,6 +18,18 @@ class SecretInstruments:
             "setting that names the file.",
             ("setting",),
         )
+        self.lists_issued = Gauge(
+            "broker_ctl_revocation_list_issued_timestamp_seconds",
+            "Unix time at which the revocation list in use that ends first was issued, by the "
+            "setting that names its file.",
+            ("setting",),
+        )
+        self.lists_end = Gauge(
+            "broker_ctl_revocation_list_expiry_timestamp_seconds",
+            "Unix time at which that list ends: from then on all certificates of its authority are "
+            "refused.",
+            ("setting",),
+        )
         self.is_failing = Gauge(
             "broker_ctl_secret_reload_failing",
             "1 while changed files cannot be used, and what was loaded before is.",

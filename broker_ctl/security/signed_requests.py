@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.cluster_key import SigningKeys
 
 HEADER: Final = "Broker-Ctl-Signature"
@@ -172,13 +173,26 @@ class NonceMemory:
 
     Bounded: beyond ``most`` in one period further ones are refused. Only holders of the key can
     fill it.
+
+    Attributes:
+        refused: how many were beyond it so far.
     """
 
     def __init__(self, most: int = MAX_NONCES) -> None:
         self._most = most
         self._since_ms = 0
         self._seen: set[str] = set()
+        self.refused = 0
         self._before: set[str] = set()
+
+    def show(self, bounds: BoundInstruments) -> None:
+        """Show them as a bound."""
+        bounds.follow(
+            "signed-requests",
+            used=lambda: len(self._seen),
+            limit=lambda: self._most,
+            refused=lambda: self.refused,
+        )
 
     def admit(self, nonce: str, now_ms: int) -> None:
         """Remember a nonce.
@@ -193,6 +207,7 @@ class NonceMemory:
         if nonce in self._seen or nonce in self._before:
             raise SignatureRefused(Refusal.REPEATED, "it repeats a signed request")
         if len(self._seen) >= self._most:
+            self.refused += 1
             raise SignatureRefused(
                 Refusal.TOO_MANY, "too many signed requests came within two minutes"
             )
@@ -213,7 +228,7 @@ class RequestVerifier:
         self._own_id = own_id
         self._started_ms = started_ms
         self._start = secrets.token_hex(_START_BYTES)
-        self._nonces = NonceMemory()
+        self.nonces: Final = NonceMemory()
 
     def verify(self, header: str, method: str, path: str, now_ms: int) -> RequestSignature:
         """The signature of a request; whether it covers the body is left to the caller.
@@ -242,5 +257,5 @@ class RequestVerifier:
             raise SignatureRefused(Refusal.TIME, "it was signed before this daemon started")
         if not found.start and found.time_ms <= self._started_ms + MAX_AHEAD_MS:
             raise StartWanted(self._start)
-        self._nonces.admit(found.nonce, now_ms)
+        self.nonces.admit(found.nonce, now_ms)
         return found

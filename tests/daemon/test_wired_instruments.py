@@ -20,7 +20,8 @@ from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 
 PACKAGE = Path(broker_ctl.__file__).parent
 FEEDING = {"add", "observe", "observe_many", "labelled"}
-# Those that more than one part says something of.
+# Those that more than one part says something of; tests/api/metrics/test_bounds.py names all that
+# say something of bounds.
 SEVERAL = {"bundles.resource_usage": 2}
 # Counters and histograms that are written to in more than one place: by field, in how many.
 SEVERAL_PLACES = {
@@ -89,6 +90,8 @@ async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.Mo
         for name, one in named(assembly.foundation.instruments).items()
         if isinstance(one, Gauge) and len(one._reads) > 1
     }
+    bounds = {several.pop(f"bounds.{name}") for name in ("used", "limit", "refused")}
+    assert len(bounds) == 1
     assert several == SEVERAL
 
 

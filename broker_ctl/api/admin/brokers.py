@@ -43,6 +43,7 @@ class BrokerRoutes:
         self._configuration = dependencies.services.configuration
         self._cluster_name = cluster_name
         self._questions = ConcurrencyLimit("questions for topic statistics", _TOPIC_QUESTIONS)
+        self._questions.show(dependencies.instruments.bounds, "topic-statistics")
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here; a cluster called leaderBroker is not reached, as in Pulsar."""

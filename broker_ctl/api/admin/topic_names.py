@@ -32,6 +32,7 @@ class TopicNames:
         self._dependencies = dependencies
         self._services = dependencies.services
         self._lists = ConcurrencyLimit("lists of topics", _LISTS)
+        self._lists.show(dependencies.instruments.bounds, "topic-lists")
         self._joined: SingleFlight[Namespace, tuple[str, ...]] = SingleFlight("lists of topics")
 
     async def of_namespace(

@@ -5,6 +5,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import islice
+from math import inf
 from typing import Final, Protocol
 
 from broker_ctl.api.binary import replies
@@ -12,6 +13,7 @@ from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.tasks import wait_until
@@ -46,6 +48,10 @@ class Clients:
 
     Waiting clients take no places of admitted ones. Where too many wait, of one address or of all,
     the one that has waited longest is disconnected: a newcomer always has time for its CONNECT.
+
+    Attributes:
+        refused: how many found no place so far.
+        given_up: how many waited for their CONNECT, and were disconnected to make room.
     """
 
     def __init__(
@@ -71,6 +77,23 @@ class Clients:
         self._trim_timer: asyncio.TimerHandle | None = None
         self._next_warning_s = 0.0
         self._is_closed = False
+        self.refused = 0
+        self.given_up = 0
+
+    def show(self, bounds: BoundInstruments) -> None:
+        """Show the places of both kinds as bounds."""
+        bounds.follow(
+            "binary-connections",
+            used=lambda: len(self._admitted),
+            limit=lambda: self.rules.max_connections or inf,
+            refused=lambda: self.refused,
+        )
+        bounds.follow(
+            "binary-waiting",
+            used=lambda: len(self._waiting),
+            limit=lambda: self.rules.max_waiting,
+            refused=lambda: self.given_up,
+        )
 
     def __len__(self) -> int:
         return len(self._admitted) + len(self._waiting)
@@ -81,6 +104,7 @@ class Clients:
             # It was accepted while the others were shut down.
             client.abort()
         elif reason := self._full(address):
+            self.refused += 1
             self._refuse(client, reason)
         else:
             self._waiting[client] = address
@@ -96,6 +120,7 @@ class Clients:
         """Give a client with a valid CONNECT a place, or leave it; return whether it has one."""
         address = self._stop_waiting(client)
         if reason := self._full(address):
+            self.refused += 1
             self._refuse(client, reason)
             return False
         self._admitted[client] = address
@@ -186,6 +211,7 @@ class Clients:
         oldest = [*islice(waiting, max(0, len(waiting) - limit))]
         for client in oldest:
             self._stop_waiting(client)
+            self.given_up += 1
             self._refuse(client, f"{limit} newer clients of {origin} have sent no CONNECT")
         if oldest:
             self._warn(limit, origin)

@@ -10,6 +10,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization
@@ -43,6 +44,7 @@ class BinaryDependencies:
     authorization: Authorization
     topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]
     instruments: BinaryInstruments
+    bounds: BoundInstruments
     rates: RequestRates
     failures: FailureDelays
     tracer: Tracer | None = None

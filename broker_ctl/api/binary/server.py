@@ -49,6 +49,9 @@ class BinaryServer:
         self.handshakes = Handshakes(rules.connect_limit_s)
         if rules.authenticator is not None:
             rules.authenticator.listen(self._clients.recheck)
+        self._clients.show(dependencies.bounds)
+        dependencies.rates.show(dependencies.bounds)
+        self.handshakes.show(dependencies.bounds, "binary-handshakes")
         dependencies.instruments.connections.bind(lambda: len(self._clients))
         dependencies.instruments.in_flight.bind(lambda: self._workers.in_flight)
 

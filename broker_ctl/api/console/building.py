@@ -24,5 +24,9 @@ def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: An
     )
     sessions = Sessions(dependencies.own_id, dependencies.clock)
     return Reading(
-        Calls(answer, forward, dependencies.cluster.urls_of), dependencies.clock, console, sessions
+        Calls(answer, forward, dependencies.cluster.urls_of),
+        dependencies.clock,
+        console,
+        sessions,
+        dependencies.instruments.bounds,
     )

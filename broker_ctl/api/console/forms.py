@@ -9,6 +9,7 @@ from aiohttp import web
 from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.limits.connections import Connection
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.instruments.bounds import BoundInstruments
 
 _TYPE: Final = "application/x-www-form-urlencoded"
 # A token has up to 8 KiB, and the moves of a plan are a form of an operator.
@@ -28,10 +29,16 @@ class Forms:
         refused: how many were refused so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: BoundInstruments) -> None:
         self.limit: Final = _MOST_FORMS
         self.reading: Counter[str] = Counter()
         self.refused = 0
+        bounds.follow(
+            "console-forms",
+            used=self.reading.total,
+            limit=lambda: self.limit,
+            refused=lambda: self.refused,
+        )
 
     async def read(self, request: web.Request, most_bytes: int) -> dict[str, str]:
         """The fields of a form, the last one of each name.

@@ -8,7 +8,7 @@ of requests does, and the browser opens the next one.
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn
 
 from aiohttp import web
 
@@ -50,10 +50,17 @@ class LiveRoutes:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._streams = 0
+        self._refused = 0
         # As many as there are roles of clients that were admitted.
         self._of_role: Counter[str] = Counter()
         # As many as there are different streams, at most.
         self._shared: dict[tuple[object, ...], _Shared] = {}
+        reading.bounds.follow(
+            "console-streams",
+            used=lambda: self._streams,
+            limit=lambda: _MOST_STREAMS,
+            refused=lambda: self._refused,
+        )
 
     def routes(self) -> list[web.RouteDef]:
         """The routes of this class; none where the console is not served."""
@@ -124,12 +131,15 @@ class LiveRoutes:
         # Without authentication nobody has a role.
         most_of_role = _MOST_OF_ROLE if role else _MOST_STREAMS
         if self._streams >= _MOST_STREAMS:
-            raise ApiError(503, f"{_MOST_STREAMS} consoles are live already", kind="Busy")
+            self._refuse(f"{_MOST_STREAMS} consoles are live already")
         if self._of_role[role] >= most_of_role:
-            reason = f"{most_of_role} consoles of this role are live already"
-            raise ApiError(503, reason, kind="Busy")
+            self._refuse(f"{most_of_role} consoles of this role are live already")
         self._streams += 1
         self._of_role[role] += 1
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self._refused += 1
+        raise ApiError(503, reason, kind="Busy")
 
     def _frame(self, request: web.Request, cluster: screens.Screen | None) -> Frame:
         view = None if cluster is None else cluster.cluster

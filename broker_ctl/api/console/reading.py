@@ -19,6 +19,7 @@ from broker_ctl.console.pages.bars import Band
 from broker_ctl.console.pages.frame import Frame, Row
 from broker_ctl.console.pages.judgement import Known
 from broker_ctl.console.render import prepare
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
@@ -69,10 +70,18 @@ class ConsoleRules:
 class Reading:
     """Reads for one client."""
 
-    def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        rules: ConsoleRules,
+        sessions: Sessions,
+        bounds: BoundInstruments,
+    ) -> None:
         self.calls = calls
         self.sessions = sessions
-        self.forms = Forms()
+        self.forms = Forms(bounds)
+        self.bounds = bounds
         self._is_prepared = False
         self._clock = clock
         self.rules = rules

@@ -8,6 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.api.http.limits.connections import Connection
 from broker_ctl.api.http.responses import ApiError
 
 _LIMIT_S: Final = 10.0
@@ -30,20 +31,30 @@ async def read_bounded(request: web.Request, most_bytes: int | None = None) -> b
 
 
 async def _read(request: web.Request, most_bytes: int) -> bytes:
-    # Before a byte of it is kept: most clients say how long it will be.
-    if (request.content_length or 0) > most_bytes:
-        raise _too_large(most_bytes)
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    bodies = connection.bodies
     body = bytearray()
+    bodies.begin(body)
     try:
+        # Before a byte of it is kept: most clients say how long it will be.
+        if (request.content_length or 0) > most_bytes:
+            raise _too_large(most_bytes)
         async with asyncio.timeout(_LIMIT_S):
             async for chunk in request.content.iter_any():
                 body += chunk
                 if len(body) > most_bytes:
                     raise _too_large(most_bytes)
+    except ApiError:
+        bodies.refused += 1
+        raise
     except TimeoutError:
+        bodies.refused += 1
         raise ApiError(408, f"the body was not sent within {_LIMIT_S:g} s") from None
     except (ConnectionError, web.RequestPayloadError):
         raise ApiError(400, "the connection was closed before the body was sent") from None
+    finally:
+        bodies.end(body)
     return bytes(body)
 
 

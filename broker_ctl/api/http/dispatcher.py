@@ -26,6 +26,7 @@ from broker_ctl.api.http.access.rules import Access
 from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.eager import Steps, in_task, recall_of
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
+from broker_ctl.api.http.limits.bodies import Bodies
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, Connection
 from broker_ctl.api.http.limits.deadlines import Deadlines
@@ -65,7 +66,7 @@ class Dispatcher:
         rates: HttpRates,
         failures: FailedAuthentications,
         requests: Counter,
-        max_body_bytes: int,
+        bodies: Bodies,
         tracer: Tracer | None,
     ) -> None:
         self._routes = routes
@@ -79,19 +80,20 @@ class Dispatcher:
         self._rates = rates
         self._failures = failures
         self._requests = requests
-        self._max_body_bytes = max_body_bytes
+        self._bodies = bodies
         self._error_renderer = ErrorRenderer()
 
     def server(self, port: PortFilter, **options: Any) -> BoundedServer:
         """The server for connections of this event loop to such ports."""
         received = partial(
-            RoutedRequest, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
+            RoutedRequest, loop=asyncio.get_running_loop(), client_max_size=self._bodies.limit
         )
         # As in Pulsar, a compressed body is not decompressed: a small one could fill the memory.
         return BoundedServer(
             partial(self._handle, port),
             request_factory=received,
             begin=partial(self._begin, port),
+            bodies=self._bodies,
             auto_decompress=False,
             logger=ServerLog(self._count_malformed),
             **options,

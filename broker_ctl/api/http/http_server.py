@@ -13,6 +13,7 @@ from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.bodies import Bodies
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer
 from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
@@ -25,6 +26,7 @@ from broker_ctl.api.http.port_routes import PortFilter, routes_of_ports
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authorization.authorization import Authorization
@@ -60,6 +62,7 @@ class HttpServer:
         instruments: ApiInstruments,
         clock: Clock,
         *,
+        bounds: BoundInstruments,
         authorization: Authorization,
         audit: AuditLog,
         failures: FailureDelays,
@@ -67,6 +70,9 @@ class HttpServer:
     ) -> None:
         table = RouteTable(routes)
         self._routes_of_ports = routes_of_ports(table, rules.ports)
+        bodies = Bodies(rules.max_body_bytes)
+        rates = RequestRates(rules.rates, "http", clock, instruments.rate_limited)
+        failed = FailedAuthentications(failures)
         self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
         self._dispatcher = Dispatcher(
             table,
@@ -84,13 +90,13 @@ class HttpServer:
             ),
             audit=AuditTrail(audit, clock),
             rates=HttpRates(
-                RequestRates(rules.rates, "http", clock, instruments.rate_limited),
+                rates,
                 is_signed=rules.peers is not None,
                 brokers=rules.broker_certificates,
             ),
-            failures=FailedAuthentications(failures),
+            failures=failed,
             requests=instruments.requests,
-            max_body_bytes=rules.max_body_bytes,
+            bodies=bodies,
             tracer=tracer,
         )
         self._request_classes = request_classes
@@ -100,6 +106,13 @@ class HttpServer:
         self._servers: list[BoundedServer] = []
         self._listening: list[asyncio.Server] = []
         self.handshakes = Handshakes()
+        self._bounds = bounds
+        bodies.show(bounds)
+        rates.show(bounds)
+        failed.show(bounds)
+        self.handshakes.show(bounds, "http-handshakes")
+        for name, limit in request_classes.by_name.items():
+            limit.show(bounds, f"http-requests-{name}")
         instruments.connections.bind(lambda: sum(map(len, self._servers)))
         self._ports: dict[tuple[PortRole, str], int] = {}
 
@@ -177,8 +190,18 @@ class HttpServer:
         await runner.setup()
         self._runners.append(runner)
         self._servers.append(server)
+        self._show(server, port.role)
         await self._listen(server, port, "HTTP")
         await self._listen(server, port, "HTTPS")
+
+    def _show(self, server: BoundedServer, role: PortRole) -> None:
+        name = "http" if role is PortRole.PUBLIC else f"http-{role}"
+        self._bounds.follow(
+            f"{name}-connections",
+            used=lambda: len(server),
+            limit=lambda: server.max_connections,
+            refused=lambda: server.refused,
+        )
 
     async def _listen(self, server: BoundedServer, port: HttpPort, scheme: str) -> None:
         is_tls, keys = scheme == "HTTPS", KEYS[port.role]

@@ -35,6 +35,10 @@ class Buckets:
             empty_at_s = self._empty_at_s.get(self._place_of(key, now_s), 0.0)
         return max(0.0, empty_at_s - now_s)
 
+    def highest_s(self, now_s: float) -> float:
+        """The time until the fullest bucket is empty; 0: all are."""
+        return max(0.0, max(self._empty_at_s.values(), default=now_s) - now_s)
+
     def pour(self, key: str, added_s: float, now_s: float) -> None:
         """Raise the level by ``added_s``."""
         place = self._place_of(key, now_s)

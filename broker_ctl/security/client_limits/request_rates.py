@@ -10,6 +10,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import TooManyRequests
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.client_limits.buckets import Buckets
 
@@ -53,6 +54,12 @@ class RequestRates:
         self.limits_addresses = self._address.is_on or self._total.is_on
         self.limits_roles = self._role.is_on
 
+    def show(self, bounds: BoundInstruments) -> None:
+        """Show the limits that are on as bounds."""
+        for limit in (self._total, self._address, self._role):
+            if limit.is_on:
+                limit.show(bounds, f"{self._protocol}-rate-{limit.name}", self._clock)
+
     def spend(self, origin: str) -> None:
         """Count a request of an address.
 
@@ -74,23 +81,37 @@ class RequestRates:
     def _spend(self, limit: "_Limit", key: str) -> None:
         wait_s = limit.spend(key, self._clock.now_s())
         if wait_s > 0:
+            limit.refused += 1
             self._rejected.add(self._protocol, limit.name)
             text = f"{limit.per_s:g} requests per second are allowed of {limit.of}"
             raise TooManyRequests(text, wait_s)
 
 
 class _Limit:
-    """One kind of limit; its name is the value of the metric's label."""
+    """One kind of limit; its name is the value of the metric's label.
+
+    Attributes:
+        refused: how many requests of it were rejected so far.
+    """
 
     def __init__(self, name: str, of: str, per_s: float) -> None:
         self.name = name
         self.of = of
         self.per_s = per_s
         self.is_on = per_s > 0
+        self.refused = 0
         self._buckets = Buckets()
         self._request_s = 1 / per_s if self.is_on else 0.0
         # One request is always allowed, however low the rate is.
         self._full_s = max(_BURST_S, self._request_s)
+
+    def show(self, bounds: BoundInstruments, name: str, clock: Clock) -> None:
+        bounds.follow(
+            name,
+            used=lambda: self._buckets.highest_s(clock.now_s()) / self._request_s,
+            limit=lambda: self._full_s / self._request_s,
+            refused=lambda: self.refused,
+        )
 
     def spend(self, key: str, now_s: float) -> float:
         """Count a request; the seconds to wait before another try: more than 0 if it is refused."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.security.rotation.expiry import expires_at_s
+from broker_ctl.security.rotation.expiry import Life, life_of
 from broker_ctl.security.rotation.fingerprint import fingerprint
 
 log = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ class Attempt(Generic[T]):
         fingerprint: of what was read.
         value: None: it could not be loaded, or is the one in use.
         error: why it could not be loaded; empty: it could.
-        ends_at_s: of the value; see `Reloadable`.
+        lives: of the value; see `Reloadable`.
     """
 
     fingerprint: bytes
     value: T | None = None
     error: str = ""
-    ends_at_s: Mapping[Path, float] = field(default_factory=dict)
+    lives: Mapping[Path, Life] = field(default_factory=dict)
 
 
 class Reloadable(Generic[T]):
@@ -50,7 +50,7 @@ class Reloadable(Generic[T]):
 
     Attributes:
         current: the value in use.
-        ends_at_s: by file, the Unix time at which the first certificate or the token in it ends.
+        lives: by file, of what ends first in it.
         reloads: how often it was replaced.
         failures: how many different contents of the files could not be loaded.
         is_failing: whether the files of the latest check could not be loaded.
@@ -73,7 +73,7 @@ class Reloadable(Generic[T]):
         self._failed: tuple[bytes, str] | None = None
         self._listeners: list[Callable[[T], None]] = []
         self.current: T = load()
-        self.ends_at_s = _ends_of(self.paths)
+        self.lives = _lives_of(self.paths)
 
     @property
     def is_failing(self) -> bool:
@@ -102,7 +102,7 @@ class Reloadable(Generic[T]):
                 return Attempt(found) if self.is_failing else None
             try:
                 value = self._load()
-                attempt = Attempt(found, value, ends_at_s=_ends_of(self.paths))
+                attempt = Attempt(found, value, lives=_lives_of(self.paths))
             except (BrokerCtlError, OSError, ValueError) as error:
                 attempt = Attempt(found, error=str(error) or type(error).__name__)
             # What was loaded may be of files that were being replaced one by one.
@@ -124,17 +124,17 @@ class Reloadable(Generic[T]):
             log.info("%s: the files are again those in use", self.name)
             return
         self._loaded = attempt.fingerprint
-        self.current, self.ends_at_s = attempt.value, attempt.ends_at_s
+        self.current, self.lives = attempt.value, attempt.lives
         self.reloads += 1
         log.info("%s: the changed files are in use now", self.name)
         for listener in self._listeners:
             listener(attempt.value)
 
 
-def _ends_of(paths: Sequence[Path]) -> Mapping[Path, float]:
-    found: dict[Path, float] = {}
+def _lives_of(paths: Sequence[Path]) -> Mapping[Path, Life]:
+    found: dict[Path, Life] = {}
     for path in paths:
         # What cannot be read is found by the load; a pipe was read by it.
-        if path.is_file() and (ends := expires_at_s(path.read_bytes())) is not None:
-            found[path] = ends
+        if path.is_file() and (life := life_of(path.read_bytes())) is not None:
+            found[path] = life
     return found

@@ -13,6 +13,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.authorization.authorization import Authorization
@@ -101,6 +102,7 @@ class Served:
             authorization=Authorization(rules.policy, self.grants_of),
             topics_of=self.topics.of,
             instruments=self.instruments,
+            bounds=BoundInstruments(),
             failures=no_delays(),
             rates=RequestRates(limits or RateLimits(), "binary", SystemClock(), self.rate_limited),
         )

@@ -15,6 +15,7 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.audit.log import AuditRules
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
@@ -114,6 +115,7 @@ async def serving(
         role="broker",
         is_required=False,
         on_refusal=refused.append,
+        bounds=BoundInstruments(),
     )
     rules = ApiRules(
         CLUSTER,

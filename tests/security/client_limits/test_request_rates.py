@@ -14,6 +14,7 @@ from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import TooManyRequests
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
@@ -149,7 +150,13 @@ async def test_commands_of_brokers_are_not_limited(
     own_id = f"127.0.0.1:{port}"
     signer = RequestSigner(keys, "127.0.0.1:1")
     peers = PeerRequests(
-        keys, own_id, clock, role="broker", is_required=True, on_refusal=lambda _: None
+        keys,
+        own_id,
+        clock,
+        role="broker",
+        is_required=True,
+        on_refusal=lambda _: None,
+        bounds=BoundInstruments(),
     )
     clock.time_s += since_start_ms / 1000
     limits = RateLimits(total_per_s=RATE, address_per_s=RATE, role_per_s=RATE)

@@ -7,7 +7,9 @@ import jwt
 import pytest
 import trustme
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.security.rotation.expiry import expires_at_s
+from tests.security.rotation.test_revocation import Authority
 from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.daemon.whole_daemon import readings
 from tests.support.http.certificate_authority import LOOPBACK
@@ -15,6 +17,8 @@ from tests.support.security.replaced_files import replace
 
 FIRST, LATER = (dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2090, 2091))
 EXPIRY = "broker_ctl_secret_expiry_timestamp_seconds"
+LIST_ENDS = "broker_ctl_revocation_list_expiry_timestamp_seconds"
+LIST_ISSUED = "broker_ctl_revocation_list_issued_timestamp_seconds"
 
 
 def pem(authority: trustme.CA, ends: dt.datetime) -> tuple[bytes, bytes]:
@@ -39,6 +43,40 @@ def test_the_claim_of_a_token_counts() -> None:
 )
 def test_anything_else_has_no_end(content: bytes) -> None:
     assert expires_at_s(content) is None
+
+
+async def test_the_end_of_a_revocation_list_has_a_metric_and_an_alert_of_its_own(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("own")
+    authority.revoke(ends=dt.timedelta(days=4))
+    async with listening_daemon(
+        f"tlsCertificateFilePath={certificate}",
+        f"tlsKeyFilePath={key}",
+        f"tlsTrustCertsFilePath={authority.certificate}",
+        f"tlsRevocationListFile={authority.lists}",
+    ) as (run, _):
+        instruments, labels = run.assembly.foundation.instruments, ("tlsRevocationListFile",)
+
+        def left_s() -> tuple[float, float]:
+            """Of its life: what is left now, and all of it."""
+            ends_at_s = readings(instruments, LIST_ENDS)[labels]
+            issued_at_s = readings(instruments, LIST_ISSUED)[labels]
+            return ends_at_s - SystemClock().wall_ms() / 1000, ends_at_s - issued_at_s
+
+        left, life = left_s()
+        assert left == pytest.approx(4 * 86_400, abs=120)
+        # The authority of this test dates its lists back by two days.
+        assert life == pytest.approx(6 * 86_400, abs=120)
+        # Lists live for days: the alerts of certificates would never be silent.
+        assert labels not in readings(instruments, EXPIRY)
+        assert ("tlsCertificateFilePath",) in readings(instruments, EXPIRY)
+        authority.revoke(ends=dt.timedelta(days=1))
+        await run.around.reloader.check()
+        left, life = left_s()
+        assert left == pytest.approx(86_400, abs=120)
+        assert life == pytest.approx(3 * 86_400, abs=120)
 
 
 async def test_the_metric_is_of_the_certificate_in_use(tmp_path: Path) -> None:

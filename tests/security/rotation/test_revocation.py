@@ -147,7 +147,7 @@ async def test_a_list_that_has_ended_refuses_all_and_is_reported(
     assert "expired" in handshake()
     assert "tlsRevocationListFile" in caplog.text
     assert "a list has ended" in caplog.text
-    (ends_at_s,) = {one.ends_at_s[authority.lists] for one in reloader}
+    (ends_at_s,) = {one.lives[authority.lists].ends_at_s for one in reloader}
     assert ends_at_s == expires_at_s(authority.lists.read_bytes())
     assert ends_at_s < SystemClock().wall_ms() / 1000
 

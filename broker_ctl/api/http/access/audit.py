@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -86,6 +87,9 @@ class AuditTrail:
         if is_read and status not in _REFUSALS:
             return
         if status == _REDIRECTED and not request.get(_IS_ATTEMPTED, False):
+            return
+        if status == HTTPStatus.TOO_EARLY:
+            # Nothing is decided yet: a broker is asked to sign again, for this start.
             return
         is_change = request.get(_IS_CHANGE, False)
         if is_change and is_operator_action(request):

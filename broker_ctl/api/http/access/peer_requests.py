@@ -10,6 +10,7 @@ from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.eager import in_task
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.security.signed_requests import (
     HEADER,
@@ -59,9 +60,11 @@ class PeerRequests:
         role: str,
         is_required: bool,
         on_refusal: Callable[[str], None],
+        bounds: BoundInstruments,
     ) -> None:
         self._clock = clock
         self._verifier = RequestVerifier(keys, own_id, clock.wall_ms())
+        self._verifier.nonces.show(bounds)
         self._on_refusal = on_refusal
         self.role: Final = role
         self.is_required: Final = is_required

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from broker_ctl.api.http.access.rules import Access, Exempt
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.instruments.bounds import BoundInstruments
 
 # Pulsar's clients give a lookup up after 30 s. Actions have shorter deadlines of their own: this
 # limit only ends requests that hang. The action itself goes on.
@@ -31,6 +32,15 @@ class ConcurrencyLimit:
         self.limit = limit
         self.in_flight = 0
         self.refused = 0
+
+    def show(self, bounds: BoundInstruments, name: str) -> None:
+        """Show it under this name."""
+        bounds.follow(
+            name,
+            used=lambda: self.in_flight,
+            limit=lambda: self.limit,
+            refused=lambda: self.refused,
+        )
 
     def held(self) -> Self:
         """Count one for the duration of the block.

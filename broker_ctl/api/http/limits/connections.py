@@ -24,6 +24,7 @@ from broker_ctl import codec
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.known_clients import KnownClient
 from broker_ctl.api.http.eager import Steps
+from broker_ctl.api.http.limits.bodies import Bodies
 from broker_ctl.api.http.limits.heads import HeadParser
 from broker_ctl.api.http.limits.strangers import Strangers
 from broker_ctl.instruments.kinds import Counter
@@ -43,6 +44,7 @@ class Shared:
         idle_timeout_s: how long a connection may have no whole request, or a client may leave its
             answers unread.
         unread: counts connections that were closed because of the latter.
+        bodies: those that are being read.
     """
 
     heads: HeadParser
@@ -50,6 +52,7 @@ class Shared:
     begin: Callable[[web.BaseRequest], Steps | None]
     idle_timeout_s: float
     unread: Counter
+    bodies: Bodies
 
 
 class Connection(web.RequestHandler):
@@ -131,6 +134,11 @@ class Connection(web.RequestHandler):
     def _give_up_unread(self) -> None:
         self._shared.unread.add()
         self.end()
+
+    @property
+    def bodies(self) -> Bodies:
+        """Those that its server is reading."""
+        return self._shared.bodies
 
     async def start(self) -> None:
         """Serve its requests."""
@@ -218,6 +226,9 @@ class BoundedServer(web.Server):
     limit, of all or of an address, the oldest of them is closed and counted in place of the new
     one. Without authentication a client is known by its first request.
 
+    Attributes:
+        refused: how many were rejected or closed so far.
+
     Args:
         max_of_address: of which one address may have as many; 0: all.
     """
@@ -233,14 +244,16 @@ class BoundedServer(web.Server):
         max_of_address: int,
         refused: Counter,
         unread: Counter,
+        bodies: Bodies,
         **options: Any,
     ) -> None:
         super().__init__(handle, request_factory=request_factory, **options)
         self._connection_options = options
-        self._shared = Shared(HeadParser(), request_factory, begin, idle_timeout_s, unread)
+        self._shared = Shared(HeadParser(), request_factory, begin, idle_timeout_s, unread, bodies)
         self.max_connections: Final = max_connections
         self._max_of_address = max_of_address
-        self._refused = refused
+        self.refused = 0
+        self._refusals = refused
         self._open: set[web.RequestHandler] = set()
         # Those that have become known stay here until they are looked at.
         self._strangers: Strangers[web.RequestHandler] = Strangers()
@@ -284,7 +297,7 @@ class BoundedServer(web.Server):
     def _refuse(
         self, connection: Connection, transport: asyncio.Transport, rejection: bytes
     ) -> None:
-        self._refused.add()
+        self._count_refusal()
         connection.is_refused = True
         # Over TLS it would keep its socket until its client says goodbye.
         if transport.get_extra_info("sslcontext") is None:
@@ -292,6 +305,10 @@ class BoundedServer(web.Server):
             connection.force_close()
         else:
             connection.end()
+
+    def _count_refusal(self) -> None:
+        self.refused += 1
+        self._refusals.add()
 
     def _forget(self, handler: web.RequestHandler) -> None:
         if handler not in self._open:
@@ -311,7 +328,7 @@ class BoundedServer(web.Server):
             assert isinstance(one, Connection)
             self._strangers.discard(one)
             if not one.is_known:
-                self._refused.add()
+                self._count_refusal()
                 self._forget(one)
                 one.end()
                 return True

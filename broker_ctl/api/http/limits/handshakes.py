@@ -15,6 +15,7 @@ from typing import Final
 
 from broker_ctl.api.http.limits import descriptors
 from broker_ctl.api.http.limits.strangers import Strangers
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.client_limits.origins import origin_of_address
 from broker_ctl.tasks import TaskScope
 
@@ -71,6 +72,12 @@ class Handshakes:
 
     def __len__(self) -> int:
         return len(self._begun)
+
+    def show(self, bounds: BoundInstruments, name: str) -> None:
+        """Show them as a bound of this name."""
+        bounds.follow(
+            name, used=lambda: len(self), limit=lambda: self.limit, refused=lambda: self.refused
+        )
 
     async def listen(
         self, make: Make, tls: SSLContext, address: str, port: int, backlog: int

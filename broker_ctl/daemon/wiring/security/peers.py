@@ -43,6 +43,7 @@ def peer_requests(base: Foundation) -> PeerRequests | None:
         role=security.broker_client_role,
         is_required=security.cluster_key_required,
         on_refusal=refused.add,
+        bounds=base.instruments.bounds,
     )
 
 

@@ -1,7 +1,7 @@
 """Certificates and secrets that are replaced while the daemon runs, from the settings."""
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
@@ -18,6 +18,7 @@ from broker_ctl.instruments.kinds import Labels
 from broker_ctl.instruments.secrets import SecretInstruments
 from broker_ctl.security.guarded_files import read_secret
 from broker_ctl.security.key_source import KeySource
+from broker_ctl.security.rotation.expiry import Life
 from broker_ctl.security.rotation.newest_secret import NewestSecret
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
@@ -194,12 +195,21 @@ def bind_secrets(instruments: SecretInstruments, settings: Settings, reloader: R
         loaded: dict[Labels, float] = {(name, "success"): count for name, count, _ in counts}
         return loaded | {(name, "failure"): count for name, _, count in counts}
 
-    def expiry() -> Mapping[Labels, float]:
-        ends = {path: ends_at_s for one in reloader for path, ends_at_s in one.ends_at_s.items()}
-        named = ((key, path) for key in _ENDING for path in _files(settings, (key,)))
-        return {(key,): ends[path] for key, path in named if path in ends}
+    def lives() -> Iterator[tuple[str, Life]]:
+        found = {path: life for one in reloader for path, life in one.lives.items()}
+        for key in dict.fromkeys(_ENDING):
+            yield from ((key, found[path]) for path in _files(settings, (key,)) if path in found)
 
-    instruments.expiry.bind(expiry)
+    def lists() -> Mapping[str, Life]:
+        return {key: life for key, life in lives() if life.issued_at_s is not None}
+
+    instruments.expiry.bind(
+        lambda: {(key,): life.ends_at_s for key, life in lives() if life.issued_at_s is None}
+    )
+    instruments.lists_end.bind(lambda: {(key,): life.ends_at_s for key, life in lists().items()})
+    instruments.lists_issued.bind(
+        lambda: {(key,): life.issued_at_s or 0.0 for key, life in lists().items()}
+    )
     instruments.reloads.bind(reloads)
     instruments.is_failing.bind(lambda: {(one.name,): float(one.is_failing) for one in reloader})
 
