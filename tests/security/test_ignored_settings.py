@@ -24,7 +24,7 @@ STORE = "metadataStoreUrl=zk:localhost:2181\n"
 # What an operator of Pulsar relies on.
 RESTRICTED = {
     "authorizationProvider": "org.example.MultiRolesTokenAuthorizationProvider",
-    "tlsCiphers": "TLS_AES_256_GCM_SHA384",
+    "webServiceTlsCiphers": "TLS_AES_256_GCM_SHA384",
     "tlsTrustStore": "/etc/pulsar/trust.jks",
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",
     "webServiceTlsProtocols": "TLSv1.3",
@@ -148,16 +148,16 @@ def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
     write: Write,
 ) -> None:
     file = write(
-        "httpMaxRequestSize=65536\ntlsCiphers=p\nacceptIgnoredSecuritySettings=httpMaxRequestSize\n"
+        "httpMaxRequestSize=65536\nwebServiceTlsCiphers=p\nacceptIgnoredSecuritySettings=httpMaxRequestSize\n"
     )
     refused = check(file)
     assert refused.exit_code == 1
-    assert "tlsCiphers" in refused.output
+    assert "webServiceTlsCiphers" in refused.output
     assert "httpMaxRequestSize: " not in refused.output
-    both = ("--set", "acceptIgnoredSecuritySettings=httpMaxRequestSize, tlsCiphers")
+    both = ("--set", "acceptIgnoredSecuritySettings=httpMaxRequestSize, webServiceTlsCiphers")
     assert check(file, *both).exit_code == 0
     (warned,) = warnings(run("-c", file, *both))
-    for place in (f"httpMaxRequestSize ({file}:2)", f"tlsCiphers ({file}:3)"):
+    for place in (f"httpMaxRequestSize ({file}:2)", f"webServiceTlsCiphers ({file}:3)"):
         assert place in warned
 
 

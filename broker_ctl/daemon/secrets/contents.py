@@ -41,7 +41,10 @@ def check_content(file: CheckedFile, now_s: float, warn_days: float) -> None:
         _check_certificates(file, content, now_s)
     elif file.key == "tokenSecretKeyFile":
         file.warnings += _weak_tokens(content.decode(errors="replace"))
-    elif file.key in _PASSWORDS and _is_weak(content.strip().partition(b":")[2], _MIN_PASSWORD):
+    elif file.key in _PASSWORDS and any(
+        _is_weak(line.strip().partition(b":")[2], _MIN_PASSWORD)
+        for line in content.strip().splitlines()
+    ):
         file.warnings.append(f"the password has fewer than {_MIN_PASSWORD} random characters")
     elif file.key in _SECRETS and _is_weak(content.strip(), _MIN_SECRET):
         file.warnings.append(f"has fewer than {_MIN_SECRET} random characters")

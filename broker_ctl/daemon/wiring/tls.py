@@ -11,6 +11,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
+from broker_ctl.security.certificates.ciphers import restrict
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.certificates.peer_context import ProvingConnection
 from broker_ctl.security.certificates.spiffe import broker_uri
@@ -239,6 +240,11 @@ def _serving(settings: Settings, own: KeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = [_VERSIONS[protocol] for protocol in settings.tls.protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
+    if settings.tls.ciphers:
+        try:
+            restrict(context, settings.tls.ciphers)
+        except ValueError as error:
+            raise SettingsError(f"tlsCiphers: {error}") from error
     own.load_into(context)
     return context
 

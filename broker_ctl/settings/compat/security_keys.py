@@ -26,7 +26,6 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
             "brokerClientTlsCiphers",
             "brokerClientTlsProtocols",
             "brokerClientTlsTrustStore",
-            "tlsCiphers",
             "tlsTrustStore",
             "webServiceTlsCiphers",
             "webServiceTlsProtocols",

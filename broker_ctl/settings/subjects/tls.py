@@ -77,6 +77,16 @@ class TlsSettings:
             used_with=(TLS_PORT,),
         ),
     ] = tuple(TlsProtocol)
+    ciphers: Annotated[
+        tuple[str, ...],
+        Setting(
+            "tlsCiphers",
+            "Ciphers of the TLS ports, the preferred one first, by the names of OpenSSL or IANA; "
+            "empty: all that are not weak. Versions of TLS without a cipher here are not spoken; "
+            "of TLSv1.3 either all three ciphers are named, or none.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = ()
     refresh_check_s: Annotated[
         int,
         Setting(

@@ -17,7 +17,8 @@ class ZooKeeperSettings:
         Path | None,
         Setting(
             "zookeeperAuthDigestFile",
-            "File with user:password for ZooKeeper's digest authentication.",
+            "File with user:password for ZooKeeper's digest authentication. While it is replaced "
+            "the file has the old and the new one, each on a line of its own.",
             guard=Guard.SECRET,
         ),
     ] = None

@@ -121,6 +121,7 @@ class Session:
         self.stall_write: StallFrame | None = None
         self._connected = asyncio.Event()
         self._tasks = TaskScope("zookeeper session")
+        options.identity.listen(self.abort_connection)
 
     # State.
 

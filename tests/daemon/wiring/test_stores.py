@@ -88,7 +88,7 @@ def test_credentials_and_tls_reach_the_store(
         monkeypatch, f"zookeeperAuthDigestFile={secret}", "zookeeperTlsEnabled=true"
     )
     assert isinstance(options.identity, NewestIdentity)
-    assert options.identity.newest.digest == b"user:password"
+    assert options.identity.newest.digests == (b"user:password",)
     assert options.tls is not None
 
 

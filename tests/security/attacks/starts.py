@@ -18,7 +18,7 @@ _OFF_LOOPBACK: Final = {
 
 async def restriction_without_effect(scene: Scene) -> Outcome:
     """A key of Pulsar that restricts is accepted, and restricts nothing."""
-    return await scene.starts("ignored", {"tlsCiphers": "TLS_AES_256_GCM_SHA384"})
+    return await scene.starts("ignored", {"webServiceTlsCiphers": "TLS_AES_256_GCM_SHA384"})
 
 
 async def tokens_in_the_clear(scene: Scene) -> Outcome:

@@ -22,9 +22,11 @@ class Shown:
 
     def __init__(self) -> None:
         self.digest = b""
+        self.digests: list[bytes] = []
 
     async def send_special(self, _: int, body: Any) -> None:
         self.digest = body
+        self.digests.append(body)
 
 
 class Daemon:
@@ -93,3 +95,41 @@ async def test_an_identity_that_would_lose_its_nodes_is_refused(
     assert daemon.watched.is_failing
     await daemon.reload(OLD)
     assert not daemon.watched.is_failing
+
+
+@pytest.mark.usefixtures("digests")
+async def test_two_lines_are_both_proven_and_one_of_them_may_go(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "password", "zookeeperAuthDigestFile")
+    dropped: list[str] = []
+    daemon.credentials.identity.listen(dropped.append)
+    await daemon.reload(OLD + b"\n\n" + NEW + b"\n")
+    assert await all_proven(daemon) == [OLD, NEW]
+    # What exists proves the old one only.
+    assert len(dropped) == 1
+    await daemon.reload(NEW + b"\n" + OLD)
+    await daemon.reload(NEW)
+    assert await all_proven(daemon) == [NEW]
+    assert len(dropped) == 3
+    await daemon.reload(OLD)
+    assert await all_proven(daemon) == [NEW]
+    assert daemon.watched.is_failing
+    assert len(dropped) == 3
+
+
+@pytest.mark.usefixtures("digests")
+async def test_a_new_password_for_sasl_waits_for_the_next_connection(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "password", "zookeeperSaslDigestFile")
+    dropped: list[str] = []
+    daemon.credentials.identity.listen(dropped.append)
+    await daemon.reload(NEW)
+    # The servers may not know it yet, and would end the session.
+    assert dropped == []
+    await daemon.reload(NEW + b"\n" + OTHER)
+    assert daemon.watched.is_failing
+
+
+async def all_proven(daemon: Daemon) -> list[bytes]:
+    shown: Any = Shown()
+    await daemon.credentials.identity.prove(shown)
+    found: list[bytes] = shown.digests
+    return found

@@ -84,7 +84,10 @@ class Place:
 @pytest.fixture
 async def closed(server: SecuredServer) -> AsyncIterator[Place]:
     """A Pulsar cluster whose nodes belong to three identities."""
-    identity, chroot = Identity(digest=DIGEST, sasl=SASL, has_certificate=True), f"/c{next(NUMBER)}"
+    identity, chroot = (
+        Identity(digests=[DIGEST], sasl=SASL, has_certificate=True),
+        f"/c{next(NUMBER)}",
+    )
 
     def connect(_: MemoryEnsemble) -> OwnStore:
         return played(server, chroot, identity, server.tls_address)

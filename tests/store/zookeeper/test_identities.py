@@ -42,7 +42,7 @@ async def test_created_nodes_and_their_parents_belong_to_the_identity(
     kind: str, server: SecuredServer, open_store: OpenStore, stranger: KazooClient
 ) -> None:
     address, options = {
-        "digest": (server.plain_address, Identity(digest=DIGEST)),
+        "digest": (server.plain_address, Identity(digests=[DIGEST])),
         "sasl": (server.plain_address, Identity(sasl=SASL)),
         "x509": (server.tls_address, Identity(has_certificate=True)),
     }[kind]

@@ -34,12 +34,12 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
     zookeeper: SharedEnsemble,
     rooted: StoreOptions,
 ) -> None:
-    ours = replace(rooted, identity=Identity(digest=b"broker:secret"))
+    ours = replace(rooted, identity=Identity(digests=[b"broker:secret"]))
     first = await open_store(proxy.address, ours)
     other = await open_store(zookeeper.connect_string, ours)
     stranger = await open_store(zookeeper.connect_string, rooted)
     wrong = await open_store(
-        zookeeper.connect_string, replace(rooted, identity=Identity(digest=b"broker:guess"))
+        zookeeper.connect_string, replace(rooted, identity=Identity(digests=[b"broker:guess"]))
     )
     created = await first.create("/a", b"1")
     await other.set("/a", b"2", created.stat.version)
@@ -67,7 +67,7 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
 async def test_credentials_are_not_printed(open_store: OpenStore) -> None:
     resumed = SavedSession(1, b"another secret")
     options = StoreOptions(
-        "localhost:1", identity=Identity(digest=b"broker:secret"), resumed=resumed
+        "localhost:1", identity=Identity(digests=[b"broker:secret"]), resumed=resumed
     )
     assert "secret" not in repr(options)
     store = await open_store("localhost:1", options, connected=False)

@@ -602,7 +602,7 @@ async def test_refused_credentials_close_the_store_and_say_so(open_store: OpenSt
         peer.send(reply(request.xid, 0, -115))
 
     async with FakeZooKeeper.playing(script) as fake:
-        options = StoreOptions("", identity=Identity(digest=b"me:wrong"))
+        options = StoreOptions("", identity=Identity(digests=[b"me:wrong"]))
         store = await open_store(fake.address, options, connected=False)
         events = await heard_from(store)
         async with asyncio.TaskGroup() as tasks:

@@ -661,6 +661,12 @@ WIRED: Final = (
     Wired("tlsCertRefreshCheckDurationSec", "7", {"Reloadable.period_s": 1}, TLS_PORT),
     Wired("tlsProtocols", "TLSv1.3", {"ApiRules.tls.minimum_version": 1}, TLS_PORT),
     Wired(
+        "tlsCiphers",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        {"ApiRules.tls.maximum_version": 1},
+        TLS_PORT,
+    ),
+    Wired(
         "brokerClientTrustCertsFilePath",
         CERTIFICATE,
         {"HttpClient._ssl": 1, "PeerHttp._requires_tls": 1},

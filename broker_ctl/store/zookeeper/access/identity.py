@@ -5,7 +5,7 @@ With any identity the nodes that the client creates belong to it: ZooKeeper repl
 access control using ACLs".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -30,25 +30,34 @@ class ProvenIdentity(Protocol):
     async def prove(self, connection: Connection) -> None:
         """See `Identity.prove`."""
 
+    def listen(self, drop: Callable[[str], None]) -> None:
+        """See `Identity.listen`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Credentials; several may be given at once.
 
     Attributes:
-        digest: ``user:password`` for the scheme ``digest``, or empty.
+        digests: each ``user:password`` for the scheme ``digest``; nodes belong to all of them.
         sasl: ``user:password`` for SASL DIGEST-MD5, or empty.
         has_certificate: whether the TLS context presents a client certificate (``x509``).
     """
 
-    digest: bytes = field(default=b"", repr=False)
+    digests: Sequence[bytes] = field(default=(), repr=False)
     sasl: bytes = field(default=b"", repr=False)
     has_certificate: bool = False
 
     @property
     def is_known(self) -> bool:
         """Whether there is any identity."""
-        return bool(self.digest or self.sasl or self.has_certificate)
+        return bool(self.digests or self.sasl or self.has_certificate)
+
+    def listen(self, drop: Callable[[str], None]) -> None:
+        """Have ``drop`` called, with the reason, when a connection has to prove something else.
+
+        This one never changes.
+        """
 
     async def prove(self, connection: Connection) -> None:
         """Send the credentials; the certificate was presented in the handshake.
@@ -58,8 +67,8 @@ class Identity:
         """
         if self.sasl:
             await authenticate(connection, self.sasl)
-        if self.digest:
-            await connection.send_special(wire.XID_AUTH, wire.auth_digest(self.digest))
+        for digest in self.digests:
+            await connection.send_special(wire.XID_AUTH, wire.auth_digest(digest))
 
 
 ANONYMOUS: Final = Identity()
