@@ -3,7 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.security.attacks import connections, requests, starts, trusted_names
+from tests.security.attacks import (
+    connections,
+    outside_names,
+    places,
+    requests,
+    starts,
+    trusted_names,
+)
 from tests.security.attacks.scene import Outcome, Scene
 
 Attack = Callable[[Scene], Awaitable[Outcome]]
@@ -17,6 +24,7 @@ _ALL: Final = (
     requests.change_by_a_page_of_another_site,
     requests.read_by_a_rebound_name,
     requests.software_in_each_response,
+    requests.lookup_by_a_page_of_another_site,
     requests.line_forged_in_the_log,
     requests.escape_in_a_terminal,
     starts.restriction_without_effect,
@@ -31,6 +39,14 @@ _ALL: Final = (
     trusted_names.token_of_a_prometheus_in_the_clear,
     trusted_names.credentials_in_policies,
     trusted_names.move_by_the_admin_of_a_tenant,
+    outside_names.option_of_a_restart_command,
+    outside_names.substitution_by_completion,
+    outside_names.text_that_takes_minutes,
+    places.rate_by_a_header,
+    places.silent_handshakes,
+    places.answers_that_nobody_reads,
+    places.refused_streams,
+    places.half_forms,
     connections.revoked_token,
     connections.silent_sockets,
     connections.compressed_bodies,

@@ -91,8 +91,31 @@ async def read_by_a_rebound_name(scene: Scene) -> Outcome:
 
 async def software_in_each_response(scene: Scene) -> Outcome:
     """Learn what to attack."""
-    server = (await scene.ask(scene.stranger, "GET", "/livez")).headers.get("Server", "")
-    return Outcome("aiohttp" in server, server or "no Server")
+    named = {}
+    for path in ("/livez", "/control/v1/stacks", "/metrics", "/nothing"):
+        headers = (await scene.ask(scene.operator, "GET", path)).headers
+        if "Server" in headers or headers.get("X-Content-Type-Options") != "nosniff":
+            named[path] = headers.get("Server", "without nosniff")
+    return Outcome(bool(named), str(named) if named else "none says it")
+
+
+async def lookup_by_a_page_of_another_site(scene: Scene) -> Outcome:
+    """A page that a user of the machine has open gives a bundle an owner."""
+    base = scene.open_one.url
+    made = await scene.ask(
+        scene.stranger,
+        "PUT",
+        f"{base}/admin/v2/namespaces/public/quiet",
+        json={"bundles": {"numBundles": 4}},
+    )
+    assert made.status in {204, 409}, made.body
+    headers = {"Origin": _EVIL, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    url = f"{base}/lookup/v2/topic/persistent/public/quiet/x"
+    reply = await scene.ask(scene.stranger, "GET", url, headers=headers)
+    owners = f"{base}/control/v1/owners?namespace=public/quiet"
+    rows = (await scene.ask(scene.stranger, "GET", owners)).json()
+    owned = sum(bool(row["owner"]) for row in rows)
+    return Outcome(owned > 0, f"{reply.status}, {owned} bundles have an owner")
 
 
 def _partitions(daemon: DaemonProcess, name: str) -> str:

@@ -86,6 +86,18 @@ class Scene:
         """All that it has logged."""
         return daemon.files.log.read_text(encoding="utf-8", errors="replace")
 
+    @asynccontextmanager
+    async def another(self, name: str, settings: Mapping[str, str]) -> AsyncIterator[DaemonProcess]:
+        """One more daemon, of a cluster of its own, until the end of the block."""
+        with anonymous_client(self.address) as client:
+            client.ensure_path(f"/{name}")
+        store = f"zk:{self.address}/{name}"
+        whole = {**_BASE, "clusterName": name, "metadataStoreUrl": store, **settings}
+        async with Daemons(self.directory / name, 1, whole) as daemons:
+            (one,) = daemons.all
+            await one.wait_ready(self.operator, PATIENCE_S)
+            yield one
+
     async def starts(self, name: str, settings: Mapping[str, str]) -> Outcome:
         """Whether a daemon serves with these settings besides, or ends by itself."""
         with reserve_port() as web, reserve_port() as native:
@@ -177,7 +189,12 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
         "loadHistoryDirectory": str(directory / "history"),
         "tlsCertRefreshCheckDurationSec": "1",
     }
-    open_one = {**_BASE, "clusterName": "open", "metadataStoreUrl": f"zk:{address}/open"}
+    open_one = {
+        **_BASE,
+        "clusterName": "open",
+        "metadataStoreUrl": f"zk:{address}/open",
+        "httpServerIdleTimeout": "4000",
+    }
     async with AsyncExitStack() as stack:
         operator = await stack.enter_async_context(
             HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=8 << 20)

@@ -1,6 +1,8 @@
 """The digest of a living cluster is replaced, step by step, on a real server that checks lists."""
 
 import asyncio
+import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,15 +12,14 @@ import pytest
 from click.testing import CliRunner
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from kazoo.security import make_digest_acl_credential
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from tests.support.security.replaced_files import replace
 from tests.support.time.waiting import PATIENCE_S, eventually
-from tests.support.zookeeper.ensemble import SharedEnsemble
 
 OLD, NEW = "daemon:the-old-password-of-it", "daemon:the-new-password-of-it"
 
@@ -34,16 +35,22 @@ def client(address: str, *users: str) -> Iterator[KazooClient]:
         found.close()
 
 
+def id_of(user: str) -> str:
+    """As ZooKeeper's DigestAuthenticationProvider makes it."""
+    hashed = base64.b64encode(hashlib.sha1(user.encode(), usedforsecurity=False).digest())
+    return f"{user.partition(':')[0]}:{hashed.decode()}"
+
+
 def lists(address: str) -> dict[str, set[str]]:
     """Whose each node is, as one sees who knows both passwords."""
-    names = {make_digest_acl_credential(*user.split(":")): user for user in (OLD, NEW)}
+    names = {id_of(user): user for user in (OLD, NEW)}
     found: dict[str, set[str]] = {}
     with client(address, OLD, NEW) as all_seeing:
         waiting = ["/"]
         while waiting:
             path = waiting.pop()
             if path != "/":
-                acl, _ = all_seeing.get_acls(path)
+                acl, _ = all_seeing.get_acls(path)  # type: ignore[attr-defined]
                 found[path] = {names.get(one.id.id, one.id.id) for one in acl}
             base = "" if path == "/" else path
             waiting += [f"{base}/{name}" for name in all_seeing.get_children(path)]
@@ -91,9 +98,16 @@ class Cluster:
 
 @pytest.mark.slow
 async def test_the_steps_of_the_guide_lose_no_session_and_end_the_old_password(
-    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    address = zookeeper.connect_string + chroot
+    # A server of its own: the nodes of this test stay closed to others.
+    async with Ensemble.of(tmp_path / "zookeeper", servers=1) as server:
+        with client(server.connect_string) as stranger:
+            stranger.ensure_path("/closed")
+        await _replace_the_digest(f"{server.connect_string}/closed", tmp_path)
+
+
+async def _replace_the_digest(address: str, tmp_path: Path) -> None:
     files = [tmp_path / "digest-0", tmp_path / "digest-1"]
     for file in files:
         replace(file, OLD.encode())
@@ -156,5 +170,6 @@ async def test_the_steps_of_the_guide_lose_no_session_and_end_the_old_password(
         await secure_all()
         await cluster.serves("after")
         assert set(map(frozenset, lists(address).values())) == {frozenset({NEW})}
-        with client(zookeeper.connect_string, OLD) as thief, pytest.raises(NoAuthError):
-            thief.get(f"{chroot}/broker-ctl/cluster")
+        servers, _, chroot = address.partition("/")
+        with client(servers, OLD) as thief, pytest.raises(NoAuthError):
+            thief.get(f"/{chroot}/broker-ctl/cluster")
