@@ -96,7 +96,7 @@ SIGNATURES: Final[tuple[Mutant, ...]] = (
         "requests-twice",
         "I3",
         _REQUESTS,
-        "        self._nonces.admit(found.nonce, now_ms)\n",
+        "        self.nonces.admit(found.nonce, now_ms)\n",
         "",
         _PEERS,
     ),
