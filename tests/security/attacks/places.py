@@ -19,7 +19,7 @@ from tests.support.time.waiting import PATIENCE_S
 # Answers to failures are delayed by address: these are not the one of the other attacks.
 _FLOODER, _STRANGER, _SILENT = "127.0.0.7", "127.0.0.8", "127.0.0.10"
 _FORMS: Final = 1_024
-# Once a second: a daemon takes its time to begin so many.
+# Once a second: a busy daemon takes some to begin them.
 _LOOKS: Final = 20
 _FAILURES: Final = 14
 _STREAMS: Final = 100
