@@ -186,7 +186,7 @@ class Phase:
 
     def _judge(self, cluster: Cluster, counter: Counter) -> None:
         deaths = [
-            (death.broker_id, self._clock.wall_ms(round(death.at_s * 1_000_000_000)))
+            (death.broker_id, *map(self._wall_ms, (death.at_s, death.heard_s)))
             for death in cluster.deaths
         ]
         evidence = Evidence(
@@ -217,6 +217,9 @@ class Phase:
         report.refused = sum(len(act.hashes) for act in evidence.refused)
         report.committed = len(evidence.acknowledged)
         report.elections = len(replay.partitions.appointed)
+
+    def _wall_ms(self, at_s: float) -> int:
+        return self._clock.wall_ms(round(at_s * 1_000_000_000))
 
     def _complain(self, said: str) -> None:
         self._progress.say(f"VIOLATION {said}")

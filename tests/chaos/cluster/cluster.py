@@ -57,10 +57,15 @@ def now_s() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A daemon was killed with its sessions open."""
+    """A daemon was killed with its sessions open.
+
+    ``heard_s``: until when servers may have got what it had said. A server counts that as contact
+    when it arrives, and the kernel of a host sends on for a process that is dead.
+    """
 
     broker_id: str
     at_s: float
+    heard_s: float
 
 
 class Broker:
@@ -279,7 +284,8 @@ class Cluster(Scoped):
         await server.start()
 
     async def kill_daemon(self, broker: Broker) -> None:
-        self.deaths.append(Death(broker.id, now_s()))
+        at_s = now_s()
+        self.deaths.append(Death(broker.id, at_s, at_s))
         await broker.daemon.kill()
 
     def record_hold(self, broker: Broker, session: int, begin_ms: int, end_ms: int) -> None:

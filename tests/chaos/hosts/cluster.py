@@ -13,7 +13,7 @@ from tests.chaos.hosts.network import Network
 from tests.chaos.judges.acts import Guard
 
 _SERVERS: Final = 3
-_PORT: Final = 2181
+PORT: Final = 2181
 # One name with the addresses of all servers, as of a headless service.
 _NAME: Final = "zookeeper"
 # In its own directory a server of the run is at home on the host of that name.
@@ -81,11 +81,11 @@ class HostedCluster(Cluster):
         super().__init__(directory, guard, more, command)
         self.network = Network(_ADDRESSES, ALL_DAEMONS)
         # Known once the servers have their ports: what stands last in their files holds.
-        self._lines = [f"clientPort={_PORT}", "clientPortAddress=0.0.0.0"]
+        self._lines = [f"clientPort={PORT}", "clientPortAddress=0.0.0.0"]
         self.ensemble = Ensemble.of(
             directory / "zookeeper",
             servers=_SERVERS,
-            first_port=_PORT,
+            first_port=PORT,
             heap_mb=128,
             seen_by=self._seen_by,
             environ={"JAVA_HOME": str(self._java()), "PATH": "/usr/bin:/bin"},
@@ -95,7 +95,7 @@ class HostedCluster(Cluster):
     async def _start(self) -> None:
         await self._scope.enter_async_context(self.network)
         for number, name in enumerate(ALL_SERVERS):
-            await self.network.find(_PORT + number, name, _PORT)
+            await self.network.find(PORT + number, name, PORT)
         names = {_NAME: [_ADDRESSES[name] for name in ALL_SERVERS]}
         await self.network.name(names, self._directory)
         await super()._start()
@@ -107,8 +107,8 @@ class HostedCluster(Cluster):
         return self.network.hosts[daemon(number)].command
 
     def _daemon(self, number: int, settings: Mapping[str, str]) -> DaemonProcess:
-        servers = ",".join(f"{_ADDRESSES[name]}:{_PORT}" for name in ALL_SERVERS)
-        by_name = f"{_NAME}:{_PORT}"
+        servers = ",".join(f"{_ADDRESSES[name]}:{PORT}" for name in ALL_SERVERS)
+        by_name = f"{_NAME}:{PORT}"
         store = f"zk:{by_name if number == DAEMONS else servers}{self.chroot}"
         own = {
             "metadataStoreUrl": store,

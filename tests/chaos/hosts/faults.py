@@ -7,11 +7,19 @@ one, and is over when all packets pass again.
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from tests.chaos.cluster.cluster import DAEMONS, SESSION_S, Cluster
+from tests.chaos.cluster.cluster import DAEMONS, SESSION_S, Cluster, now_s
 from tests.chaos.faults.configuration_faults import Fault, Mend
-from tests.chaos.hosts.cluster import ALL_DAEMONS, ALL_SERVERS, HostedCluster, daemon, server
+from tests.chaos.hosts.cluster import (
+    ALL_DAEMONS,
+    ALL_SERVERS,
+    PORT,
+    HostedCluster,
+    daemon,
+    server,
+)
 from tests.chaos.hosts.network import Network
 from tests.support.time.waiting import eventually
 
@@ -149,6 +157,9 @@ async def daemon_vanished(cluster: Cluster, draw: random.Random) -> Mend | None:
     await network.part([one], _others((*ALL_SERVERS, *ALL_DAEMONS), one))
     await cluster.kill_daemon(broker)
     await _last(network, draw)
+    # Its kernel lives, and what was dropped reaches the servers only now: they count it as contact.
+    await network.wait_sent(one, PORT)
+    cluster.deaths[-1] = replace(cluster.deaths[-1], heard_s=now_s())
     return broker.daemon.start
 
 

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.cluster.scoped import Scoped
+from tests.support.time.waiting import eventually
 
-_TOOLS: Final = ("ip", "mount", "nft", "nsenter", "unshare")
+_TOOLS: Final = ("ip", "mount", "nft", "nsenter", "ss", "unshare")
 _ENTERED: Final = "BROKER_CTL_CHAOS_HOSTS"
 _NETNS: Final = "/run/netns"
 _BRIDGE: Final = "hosts"
 _CHECKER: Final = "10.77.0.1"
 _LIMIT_S: Final = 10.0
+# What was dropped is sent again after twice the pause before it.
+_SENT_LIMIT_S: Final = 60.0
 
 # Connections to a port of loopback go to the host that has it, as the checker, which is all hosts'
 # friend, is used to; what arrives is for loopback, where a daemon without authentication listens.
@@ -166,14 +169,24 @@ class Network(Scoped):
         await self.drop(some, others)
         await self.drop(others, some)
 
+    async def wait_sent(self, host: str, port: int) -> None:
+        """Return once a host has nothing more to send to a port, also for dead processes."""
+        command = (*self.hosts[host].command, "ss", "-tnH", "dport", "=", f":{port}")
+
+        async def is_sent() -> bool:
+            # State, bytes not read, bytes not acknowledged; a FIN is one.
+            return all(line.split()[2] == "0" for line in (await run(*command)).splitlines())
+
+        await eventually(is_sent, _SENT_LIMIT_S, f"nothing to send from {host}")
+
     async def heal(self) -> None:
         """Drop nothing. Streams go on where they stood, if both ends are still there."""
         for host in self.hosts.values():
             await host.filter("flush chain ip faults input")
 
 
-async def run(*command: str, fed: str = "") -> None:
-    """A tool of the machine.
+async def run(*command: str, fed: str = "") -> str:
+    """A tool of the machine, and what it said.
 
     Raises:
         OSError: it failed; says how.
@@ -188,3 +201,4 @@ async def run(*command: str, fed: str = "") -> None:
         said, _ = await done.communicate(fed.encode())
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {said.decode().strip()}")
+    return said.decode()

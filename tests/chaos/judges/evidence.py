@@ -53,7 +53,7 @@ class Evidence:
     Attributes:
         acts: those that the shared log accepted, in order, and those that it ``refused``.
         forced: sessions that were closed behind their owner's back.
-        deaths: broker ids, and the wall clock in ms when their daemons were killed.
+        deaths: of killed daemons: see `late_ends`.
         holds: event loops that did not run for a while.
         recoveries: after which fault it took how many seconds until all was served.
         readings: what the counter found.
@@ -67,7 +67,7 @@ class Evidence:
     acts: Sequence[ServeEvent] = ()
     refused: Sequence[ServeEvent] = ()
     forced: Collection[int] = ()
-    deaths: Sequence[tuple[str, int]] = ()
+    deaths: Sequence[tuple[str, int, int]] = ()
     holds: Sequence[Hold] = ()
     recoveries: Sequence[tuple[str, float]] = ()
     readings: Sequence[Reading] = ()

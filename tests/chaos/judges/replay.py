@@ -213,13 +213,17 @@ class Replay:
                 yield f"I5: {bundle} has an owner and is not in the ring"
 
 
-def late_ends(replay: Replay, deaths: Sequence[tuple[str, int]], limit_ms: int) -> Iterator[str]:
+def late_ends(
+    replay: Replay, deaths: Sequence[tuple[str, int, int]], limit_ms: int
+) -> Iterator[str]:
     """I8: what a killed process left must go with its session.
 
-    ``deaths`` are broker ids and the wall clock in ms when they were killed.
+    ``deaths`` are broker ids, and the wall clock in ms when they were killed, and when a server
+    can have heard from them last: from then on the servers count the session timeout.
     """
-    for broker_id, at_ms in deaths:
+    for broker_id, at_ms, heard_ms in deaths:
         ends = [end.time_ms for end in replay.ends if end.broker_id == broker_id]
         after = [time_ms for time_ms in ends if time_ms >= at_ms]
-        if after and min(after) - at_ms > limit_ms:
-            yield f"I8: {broker_id} was killed, and stood for {min(after) - at_ms} ms more"
+        if after and min(after) - heard_ms > limit_ms:
+            stood = f"{min(after) - at_ms} ms, {heard_ms - at_ms} of them heard of"
+            yield f"I8: {broker_id} was killed, and stood for {stood}"

@@ -127,8 +127,17 @@ def test_each_breach_is_found(said: Sequence[Said], complaint: str) -> None:
 
 def test_ephemeral_nodes_of_a_killed_process_must_go_in_time() -> None:
     replay = replayed((1, [registered("a:1")]), (2, []), (3, []), (1, [Closed()]))
-    assert list(late_ends(replay, [("a:1", 1000)], limit_ms=3000)) == []
-    assert len(list(late_ends(replay, [("a:1", 900)], limit_ms=3000))) == 1
+    assert list(late_ends(replay, [("a:1", 1000, 1000)], limit_ms=3000)) == []
+    assert len(list(late_ends(replay, [("a:1", 900, 900)], limit_ms=3000))) == 1
+
+
+def test_a_session_is_counted_from_what_a_server_heard_last_of_it() -> None:
+    replay = replayed((1, [registered("a:1")]), (2, []), (3, []), (1, [Closed()]))
+    assert list(late_ends(replay, [("a:1", 900, 1000)], limit_ms=3000)) == []
+    (found,) = late_ends(replay, [("a:1", 900, 950)], limit_ms=3000)
+    assert "3100 ms, 50 of them" in found
+    # What was sent after the end of the session is no contact of it.
+    assert list(late_ends(replay, [("a:1", 900, 9000)], limit_ms=3000)) == []
 
 
 def test_an_ephemeral_node_that_was_not_deleted_is_left() -> None:
