@@ -13,6 +13,7 @@ from typing import Any
 from broker_ctl.broker.namespaces.deletion import NamespaceDeletion
 from broker_ctl.broker.namespaces.ring_generations import RingGeneration, RingGenerations
 from broker_ctl.clock import Clock
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.field_kinds import REPLICATION_CLUSTERS
 from broker_ctl.core.model.names import DOMAINS, Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -286,6 +287,16 @@ class Namespaces:
         """Try once to create the local policies; the caller reads the ring again in any case."""
         path = paths.local_policies(namespace)
         generation = await self.generations.of(namespace)
+        if await self._store.exists(path) is not None:
+            self.cache.forget(path)
+            return
+        # From here until the transaction there is no ring, or its generation is another one: no
+        # bundle is acquired meanwhile. Those that are owned outlived a ring that was deleted.
+        owned = await self._owned(namespace)
+        if owned:
+            ring = Ring(namespace, local.boundaries, 0).around(owned)
+            local = replace(local, boundaries=ring.boundaries)
+            log.warning("%s was deleted: made again around %d owned bundles", path, len(owned))
         with self.cache.writing(path), self.generations.writing(namespace):
             try:
                 await self._store.multi([generation.bump, Create(path, local.encode())])
@@ -297,6 +308,12 @@ class Namespaces:
                 log.debug("cannot create %s: %s; reading it again", path, error)
             except Ambiguous as error:
                 log.info("created %s or not: %s; reading it again", path, error)
+
+    async def _owned(self, namespace: Namespace) -> list[Bundle]:
+        root = paths.ownership_of(namespace)
+        names = await self._store.children(root)
+        found = (paths.owned_bundle(f"{root}/{name}") for name in names)
+        return [bundle for bundle in found if bundle is not None]
 
     async def _create_parent(self, path: str) -> None:
         try:

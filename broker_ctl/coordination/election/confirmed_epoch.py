@@ -28,6 +28,8 @@ class ConfirmedEpoch:
         self._store = store
         self._path = election_name.epoch_path
         self._logged = 0
+        # Of the node that was read. One that was deleted and made again begins at 0.
+        self._czxid = 0
         self.newest = 0
 
     def check(self, epoch: int) -> Operation:
@@ -41,20 +43,35 @@ class ConfirmedEpoch:
             StoreError: the store did not answer.
         """
         stat = await self._store.exists(self._path)
-        if stat is not None:
+        if stat is None:
+            return
+        if stat.czxid > self._czxid:
+            if stat.version < self.newest:
+                log.warning(
+                    "%s was deleted and made again: its epochs begin anew, and are at %d; %d was "
+                    "seen at the former node",
+                    self._path,
+                    stat.version,
+                    self.newest,
+                )
+            self._czxid, self.newest = stat.czxid, stat.version
+        elif stat.czxid == self._czxid:
             self.newest = max(self.newest, stat.version)
 
     async def confirm(self, epoch: int) -> None:
         """Make sure that there was an election at this epoch or a later one.
 
+        Another epoch than the newest is compared with the node: an older one may be the first of a
+        node that was made again.
+
         Raises:
             Fenced: there was none.
             StoreError: the store did not answer.
         """
-        if epoch <= self.newest:
+        if epoch == self.newest:
             return
         await self.read()
-        if epoch > self.newest:
+        if epoch != self.newest:
             # The server of this broker may be behind the election.
             await self._store.sync(self._path)
             await self.read()

@@ -1,6 +1,7 @@
 """The ring of one namespace: its ordered boundaries (docs: pulsar-hash)."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -105,3 +106,13 @@ class Ring:
             raise InvalidName(f"{left} and {right} do not touch")
         points = tuple(point for point in self.boundaries if point != left.range.high)
         return type(self)(self.namespace, points, self.version)
+
+    def around(self, owned: Iterable[Bundle]) -> Self:
+        """Return the ring with each of these bundles, which do not overlap, as one of its own.
+
+        It keeps the version, and its other boundaries where they are in none of them.
+        """
+        ranges = [bundle.range for bundle in owned]
+        bounds = {point for span in ranges for point in (span.low, span.high)}
+        others = (p for p in self.boundaries if not any(s.low < p < s.high for s in ranges))
+        return type(self)(self.namespace, tuple(sorted({*others, *bounds})), self.version)

@@ -64,8 +64,9 @@ async def test_a_server_that_is_behind_does_not_make_a_new_leader_unknown() -> N
 async def test_what_is_known_never_goes_back_although_a_server_is_behind() -> None:
     async with parties(2, ensemble=lagging(5.0)) as (behind, leader):
         epochs = ConfirmedEpoch(behind.store, LOADBALANCE_ELECTION)
-        epochs.newest = await elect(leader) + 1
-        await behind.store.sync(PATH)
+        epochs.newest = await elect(leader)
+        await epochs.confirm(0)
+        epochs.newest += 1
         await epochs.read()
         with pytest.raises(Fenced):
             epochs.require_newest(1, "epoch")
@@ -93,3 +94,36 @@ async def test_made_up_epochs_do_not_fill_the_log(caplog: pytest.LogCaptureFixtu
                 await epochs.confirm(number)
     refusals = [line for line in caplog.messages if line.startswith("refusing a command at epoch")]
     assert len(refusals) == 10
+
+
+@in_virtual_time
+async def test_a_node_that_was_made_again_has_epochs_of_its_own() -> None:
+    async with parties() as (party,):
+        epochs = ConfirmedEpoch(party.store, LOADBALANCE_ELECTION)
+        for _ in range(3):
+            await elect(party)
+        await epochs.confirm(3)
+        await party.store.delete(PATH)
+        # Nobody is elected: what was seen last is still the newest.
+        await epochs.confirm(2)
+        assert epochs.newest == 3
+        assert await elect(party) == 1
+        await epochs.confirm(1)
+        epochs.require_newest(1, "epoch")
+        with pytest.raises(Fenced, match=f"epoch 3 is unknown: the newest at {PATH} is 1"):
+            await epochs.confirm(3)
+
+
+@in_virtual_time
+async def test_a_server_that_is_behind_does_not_bring_back_a_former_node() -> None:
+    ensemble: MemoryEnsemble = lagging(5.0)
+    async with parties(2, ensemble=ensemble) as (behind, leader):
+        epochs = ConfirmedEpoch(behind.store, LOADBALANCE_ELECTION)
+        await elect(leader)
+        await elect(leader)
+        await epochs.confirm(2)
+        await leader.store.delete(PATH)
+        assert await elect(leader) == 1
+        # The former node is still what this server has: it is asked before anything is refused.
+        await epochs.confirm(1)
+        epochs.require_newest(1, "epoch")

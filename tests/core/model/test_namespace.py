@@ -110,3 +110,16 @@ def test_bundles_that_do_not_touch_are_not_merged() -> None:
         ring.merge(ring.bundles[0], ring.bundles[2])
     with pytest.raises(InvalidName):
         ring.merge(ring.bundles[1], ring.bundles[0])
+
+
+@given(rings, st.data())
+def test_a_ring_is_made_around_the_bundles_of_another(ring: Ring, data: st.DataObject) -> None:
+    other = data.draw(rings)
+    owned = data.draw(st.sets(st.sampled_from(other.bundles)))
+    made = ring.around(owned)
+    assert all(bundle in made for bundle in owned)
+    # Nothing else of the other ring is in it.
+    bounds = {point for bundle in owned for point in (bundle.range.low, bundle.range.high)}
+    assert {*made.boundaries} <= {*ring.boundaries, *bounds}
+    assert ring.around([]) == ring
+    assert ring.around(ring.bundles) == ring

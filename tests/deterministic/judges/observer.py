@@ -121,7 +121,6 @@ class Observer:
             # Another namespace has the same hashes.
             namespace, position = self.place_of(key)
             standing = self.standing_in.get(namespace, {})
-            own = [reign for reign in standing.values() if reign.broker_id == act.broker]
             under = [
                 reign
                 for reign in self.reigns.get(act.token, ())
@@ -131,6 +130,9 @@ class Observer:
                 said = f"I2: {act.broker} acted for {position:08x} under {act.token}, not its own"
                 self.complain(said, now_s)
             is_forced = any(r.session_id in self.forced for r in under)
+            # Its own: another life of the same broker is another owner.
+            lives = {r.session_id for r in under if r.broker_id == act.broker}
+            own = [reign for reign in standing.values() if reign.session_id in lives]
             if not is_forced and not any(position in reign.bundle.range for reign in own):
                 self.complain(
                     f"I1a: {act.broker} acted for {position:08x} without owning it", now_s
@@ -181,6 +183,9 @@ class Observer:
         for path in [op.path for op in operations if isinstance(op, Delete)]:
             self._end(path, now_s, is_expiry=is_expiry)
             self._forget_ring(path)
+            if path == _ELECTION.epoch_path:
+                # The next one is made as 0; who holds the last one is still the only leader.
+                self._epoch = 0
         changed: dict[Namespace, None] = {}
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, Create) and isinstance(result, Versioned):

@@ -75,8 +75,12 @@ class PartitionHistory:
     def _see(self, session: int, path: str, data: bytes | None) -> Iterator[str]:
         if path == _ELECTION.node_path:
             self._controller_node = None if data is None else ControllerRecord.decode(path, data)
-        elif path == _ELECTION.epoch_path and data is not None:
-            yield from self._raise_epoch(session, int(data))
+        elif path == _ELECTION.epoch_path:
+            if data is None:
+                # The next one is made as 0; who holds the last one is still the only controller.
+                self.epoch = 0
+            else:
+                yield from self._raise_epoch(session, int(data))
         elif path.startswith(_IDS) and data is not None:
             broker = decode_broker(Versioned(path, data, _NOWHERE))
             self._sessions[broker.broker_id] = session
