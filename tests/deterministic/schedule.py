@@ -15,7 +15,10 @@ from tests.deterministic.clients.replicated_clients import ReplicatedClients
 from tests.deterministic.clients.ring_changes import RingChanges
 from tests.deterministic.faults.busy_loops import BusyLoops
 from tests.deterministic.faults.faults import Faults
+from tests.deterministic.faults.groups import Groups
+from tests.deterministic.faults.lost_nodes import LostNodes, loses_nodes
 from tests.deterministic.faults.replicated_faults import ReplicatedFaults
+from tests.deterministic.faults.second_lives import SecondLives
 from tests.deterministic.faults.server_faults import ServerFaults
 from tests.deterministic.judges.answered import wrong_answers
 from tests.deterministic.judges.histories import unexplained_acts, unexplained_writes
@@ -89,6 +92,9 @@ class Schedule:
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
         self._server_faults = ServerFaults(self._cluster, self._faults, seed)
+        self._groups = Groups(self._cluster, self._faults)
+        self._second_lives = SecondLives(self._cluster, self._faults)
+        self._lost_nodes = LostNodes(self._cluster, self._faults)
         self._ring_changes = RingChanges(self._cluster, self._clients, self._faults)
         self._busy_loops = BusyLoops(self._cluster, self._faults.note, seed)
         self._configuration = ConfigurationFaults(self._cluster, self._faults)
@@ -206,11 +212,15 @@ class Schedule:
             replicated_faults.depose_controller: 1.5,
             replicated_faults.cut_network: 2,
             replicated_faults.pause_process: 1.5,
+            self._groups.part: 1.5,
+            self._second_lives.begin: 1,
             **self._server_faults.verbs(),
             **self._ring_changes.verbs(),
         }
         if not has_limits(self._seed) and self._seed % _BUSY_SHARE == _BUSY_SHARE - 1:
             verbs[self._busy_loops.block] = 4
+        if loses_nodes(self._seed):
+            verbs[self._lost_nodes.delete_any] = 3
         if self._cluster.configuration is not None:
             verbs |= {
                 configuration.cut: 4,
@@ -228,6 +238,7 @@ class Schedule:
         if cluster.observer.violations:
             return
         cluster.say("* the last fault")
+        await self._second_lives.heal()
         await self._faults.heal()
         await self._server_faults.heal()
         await self._replicated_faults.heal()
@@ -245,6 +256,7 @@ class Schedule:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
                 return
+            self._second_lives.supervise()
             await self._ask_for_all()
         self._recovery_s = cluster.turns.now_s - began_s
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):

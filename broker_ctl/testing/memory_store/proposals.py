@@ -65,6 +65,11 @@ class Proposals:
         """Commit all in their order."""
         self.are_held = False
         while self._proposed:
+            self.release_one()
+
+    def release_one(self) -> None:
+        """Commit the oldest, if there is one; what was proposed behind it still waits."""
+        if self._proposed:
             proposal = self._proposed.popleft()
             outcome = proposal.commit()
             queue = self._waiting.get(proposal.session_id, ())

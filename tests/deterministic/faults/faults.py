@@ -72,9 +72,15 @@ class Faults:
 
     async def cut(self) -> None:
         daemon, for_s = self._any(), TIMEOUT_S * self._rng.choice(_CUTS)
-        if daemon in self._cut or (store := daemon.store) is None:
+        if daemon in self._cut or daemon.store is None:
             return
         self.note("cut", f"{daemon.broker_id} for {for_s:.1f} s")
+        await self.cut_off(daemon, for_s)
+
+    async def cut_off(self, daemon: DaemonProcess, for_s: float) -> None:
+        """It reaches no server for a while, unless that is so already."""
+        if daemon in self._cut or (store := daemon.store) is None:
+            return
         self._cut.add(daemon)
         daemon.loop.call_soon(store.disconnect)
         await asyncio.sleep(for_s)
@@ -129,10 +135,11 @@ class Faults:
         if daemon.is_stopped or not daemon.is_running:
             return
         self.note("pause", f"{daemon.broker_id} for {for_s:.1f} s")
-        await self._pause(daemon, for_s)
+        await self.pause_for(daemon, for_s)
 
     @staticmethod
-    async def _pause(daemon: DaemonProcess, for_s: float) -> None:
+    async def pause_for(daemon: DaemonProcess, for_s: float) -> None:
+        """Nothing of it runs for a while."""
         loop = daemon.loop
         if loop.is_stopped:
             return

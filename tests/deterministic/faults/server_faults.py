@@ -12,7 +12,8 @@ from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
 # Below the slack of a lease (docs: zookeeper-session-rules).
 _HELD_S: Final = (0.1, 0.2, 0.24)
 _ACKNOWLEDGED_S: Final = (0.1, 0.5, 1.5)
-_MOVES: Final = (1, 2, 3)
+_MOVES: Final = (1, 2, 3, 4)
+_COMMITS: Final = (0, 30, 30)
 _STALLS: Final = (0.2, 0.6, 1.1, 1.8)
 _SLEEPS: Final = (0.2, 0.8, 1.0, 1.3, 2.5)
 _RESTART_S: Final = (0.1, 0.5, 1.0)
@@ -84,6 +85,10 @@ class ServerFaults:
             if daemon.store is not None:
                 ensemble.drop(daemon.store.session_id, "the server is busy")
         await asyncio.sleep(for_s)
+        # One by one at first: until its own commit comes, a request can have that of another.
+        for _ in range(self._rng.choice(_COMMITS)):
+            ensemble.proposals.release_one()
+            await asyncio.sleep(self._rng.uniform(0.01, 0.1))
         ensemble.proposals.release()
 
     async def hold_touches(self) -> None:

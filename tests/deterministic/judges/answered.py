@@ -19,7 +19,7 @@ _DEFINITE = (BadVersion, NodeExists, NotEmpty)
 
 def wrong_answers(cluster: Cluster) -> Iterator[str]:
     """What was answered is what was done, and once; looks at each write when it is settled."""
-    for daemon in cluster.daemons:
+    for daemon in (*cluster.daemons, *cluster.former):
         for requests in (daemon.wire.requests, daemon.configuration_wire.requests):
             for request in [request for request in requests if request.future.done()]:
                 del requests[request]

@@ -83,8 +83,9 @@ class Scene:
         """Nothing is left to run."""
         for link in self._links.values():
             await link.close()
-        mains = [daemon.main for daemon in self.cluster.daemons if daemon.main is not None]
-        for daemon in self.cluster.daemons:
+        daemons = [*self.cluster.daemons, *self.cluster.former]
+        mains = [daemon.main for daemon in daemons if daemon.main is not None]
+        for daemon in daemons:
             daemon.kill()
             await daemon.process.kill()
         await self.cluster.until(lambda: all(main.done() for main in mains), _PATIENCE_S)

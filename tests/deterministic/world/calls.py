@@ -33,10 +33,13 @@ class Daemon(Protocol):
 
 
 class MemoryCalls(HttpClient):
-    """`HttpClient` of one daemon; ``others`` are reached by ``host:port``."""
+    """`HttpClient` of one daemon; ``others`` are reached by ``host:port``.
+
+    ``transit`` is awaited for each message to or from one of them.
+    """
 
     def __init__(
-        self, others: Mapping[str, Daemon], transit: Callable[[], Awaitable[None]]
+        self, others: Mapping[str, Daemon], transit: Callable[[str], Awaitable[None]]
     ) -> None:
         super().__init__(timeout_s=_TIMEOUT_S, max_body_bytes=0)
         self._others = others
@@ -58,12 +61,12 @@ class MemoryCalls(HttpClient):
         body = codec.decode_object(content) if content is not None else json
         try:
             async with asyncio.timeout(timeout_s or _TIMEOUT_S):
-                await self._transit()
+                await self._transit(where.netloc)
                 other = self._others[where.netloc]
                 if other.dependencies is None:
                     raise HttpError(f"{method} {url}: nobody listens")
                 status, row = await other.call(_ANSWERS[where.path](other.dependencies, body))
-                await self._transit()
+                await self._transit(where.netloc)
         except TimeoutError:
             raise HttpError(f"{method} {url}: no answer in time") from None
         except BrokerCtlError as error:

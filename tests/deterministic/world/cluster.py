@@ -58,6 +58,8 @@ class Cluster:
         rng: draws of the world: delays, servers. ``draws`` are those of clients and faults.
         timeout_s: the session timeout that daemons ask for.
         configuration: the server of the configuration store, where that is one of its own.
+        by_id: whom the name of a broker leads to.
+        former: daemons whose broker was started elsewhere since.
     """
 
     def __init__(self, seed: int, coverage: Coverage, emit: Callable[[str], None]) -> None:
@@ -82,30 +84,44 @@ class Cluster:
         self.workload, self.dials = new_workload()
         self.by_id: dict[str, DaemonProcess] = {}
         for number in range(_DAEMONS):
-            broker_id = broker_id_of(number)
-            process = BrokerProcess(
-                broker_id,
-                self.workload,
-                TurnsClock(self.turns),
-                self.rng,
-                acts=self.observer,
-                replicas=ReplicaProcess(number, self.turns, self.network),
-                network=self.driver,
-            )
-            self.by_id[broker_id] = DaemonProcess(
-                number,
-                self.turns,
-                self.ensemble,
-                configuration=self.configuration,
-                process=process,
-                peers=self.by_id,
-                timeout_s=self.timeout_s,
-                coverage=coverage,
-                rng=random.Random(self.rng.getrandbits(64)),
-                on_doubt=self._doubt,
-            )
+            replicas = ReplicaProcess(number, self.turns, self.network)
+            self.by_id[broker_id_of(number)] = self._daemon(number, replicas)
         self.daemons = list(self.by_id.values())
+        self.former: list[DaemonProcess] = []
         self.loops = [self.driver, servers]
+
+    def _daemon(self, number: int, replicas: ReplicaProcess) -> DaemonProcess:
+        process = BrokerProcess(
+            broker_id_of(number),
+            self.workload,
+            TurnsClock(self.turns),
+            self.rng,
+            acts=self.observer,
+            replicas=replicas,
+            network=self.driver,
+        )
+        return DaemonProcess(
+            number,
+            self.turns,
+            self.ensemble,
+            configuration=self.configuration,
+            process=process,
+            peers=self.by_id,
+            timeout_s=self.timeout_s,
+            coverage=self.coverage,
+            rng=random.Random(self.rng.getrandbits(64)),
+            on_doubt=self._doubt,
+        )
+
+    def begin_elsewhere(self, former: DaemonProcess) -> DaemonProcess:
+        """The same broker on another machine, with the disk of its replicas, not started yet.
+
+        From here on it is meant by whoever names one of ``daemons``; its ``former`` life goes on.
+        """
+        daemon = self._daemon(former.number, former.replicas.move())
+        self.daemons[self.daemons.index(former)] = daemon
+        self.former.append(former)
+        return daemon
 
     @property
     def running(self) -> list[DaemonProcess]:

@@ -268,7 +268,7 @@ class DaemonProcess(Environment):
         return self.link.replicas
 
     def calls(self, _http: HttpClient) -> HttpClient:
-        return MemoryCalls(self._peers, self.wire.transit)
+        return MemoryCalls(self._peers, self.wire.transit_to)
 
     def api(self, dependencies: Dependencies, _rules: ApiRules) -> ApiServer:
         self.dependencies = dependencies
@@ -303,11 +303,11 @@ class MemoryPeers:
         other = self._others[broker_id]
         try:
             async with asyncio.timeout(timeout_s):
-                await self._sender.wire.transit()
+                await self._sender.wire.transit_to(broker_id)
                 if other.dependencies is None:
                     raise PeerUnreachable(f"{broker_id} does not listen")
                 reply = await other.call(other.dependencies.services.commands.handle(order))
-                await self._sender.wire.transit()
+                await self._sender.wire.transit_to(broker_id)
         except TimeoutError:
             raise PeerUnreachable(f"{broker_id}: no answer within {timeout_s} s") from None
         except PeerError:

@@ -185,6 +185,11 @@ class HostNetwork:
     def __init__(self, network: MemoryNetwork, host: str) -> None:
         self._network = network
         self._host = host
+        self._is_pulled = False
+
+    def pull(self) -> None:
+        """It reaches nobody from here on."""
+        self._is_pulled = True
 
     async def listen(self, address: str, serve: Serve) -> Listener:
         if address in self._network.listeners:
@@ -195,4 +200,6 @@ class HostNetwork:
         return listener
 
     async def connect(self, address: str) -> Channel:
+        if self._is_pulled:
+            raise ChannelClosed(f"no network to {address}")
         return await self._network.connect(self._host, address)

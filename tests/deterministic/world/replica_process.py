@@ -9,7 +9,7 @@ from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop
-from tests.deterministic.world.network import MemoryNetwork
+from tests.deterministic.world.network import HostNetwork, MemoryNetwork
 
 _T = TypeVar("_T")
 
@@ -32,7 +32,13 @@ class ReplicaProcess:
         granted: how long it may take writes, by what its daemon said last.
     """
 
-    def __init__(self, number: int, turns: Turns, network: MemoryNetwork) -> None:
+    def __init__(
+        self,
+        number: int,
+        turns: Turns,
+        network: MemoryNetwork,
+        disk: MemoryStorage | None = None,
+    ) -> None:
         self.number = number
         self.address = address_of(number)
         self.host = host_of(number)
@@ -40,8 +46,9 @@ class ReplicaProcess:
         self.replicas: SimulatedReplicas | None = None
         self._turns = turns
         self._network = network
-        self._disk = MemoryStorage()
+        self._disk = disk or MemoryStorage()
         self._life = 0
+        self._plug: HostNetwork | None = None
         self.granted: Callable[[], Authority] = Authority
 
     def _authority(self) -> Authority:
@@ -51,11 +58,12 @@ class ReplicaProcess:
         """A new process, which has what is on the disk."""
         self._life += 1
         self.loop = new_loop(self._turns, f"replicas of {self.host} #{self._life}")
+        self._plug = self._network.of(self.host)
         self.replicas = replicas = SimulatedReplicas(
             self.number,
             self.address,
             self._disk,
-            self._network.of(self.host),
+            self._plug,
             clock=TurnsClock(self._turns),
             authority=self._authority,
             rng=random.Random(self.number),
@@ -70,6 +78,16 @@ class ReplicaProcess:
             self.loop.continue_process()
         if replicas is not None:
             await self.run(replicas.stop())
+
+    def move(self) -> "ReplicaProcess":
+        """Its disk, as it is now, on another machine of the same name; this one reaches nobody."""
+        self._network.drop(self.host)
+        if self._plug is not None:
+            self._plug.pull()
+        self.host = f"{self.host} before"
+        disk = MemoryStorage()
+        disk._held.update(self._disk.load())
+        return ReplicaProcess(self.number, self._turns, self._network, disk)
 
     async def run(self, work: Awaitable[_T]) -> _T:
         """Do something in its loop, from another one."""

@@ -26,12 +26,15 @@ STEPS = (
     "away",
     "create namespace",
     "delete namespace",
+    "groups",
     "hold acknowledgements",
     "hold touches",
     "limit timeouts",
+    "lost node",
     "merge",
     "restore",
     "second expiry",
+    "second life",
     "server version",
     "stall",
     "suspend",
@@ -63,6 +66,7 @@ class Wire:
     Attributes:
         slow_s: how long each message takes besides.
         is_stalled: messages and pings wait where they are.
+        apart: daemons that messages do not reach, and whose messages do not arrive.
         requests: every write that was executed, for the judges of what was answered.
     """
 
@@ -75,6 +79,7 @@ class Wire:
         self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Fault | None]] = {}
         self.slow_s = 0.0
         self.is_stalled = False
+        self.apart: set[str] = set()
         self._stalled_s = 0.0
         self.requests: dict[Request, None] = {}
 
@@ -82,6 +87,12 @@ class Wire:
         await asyncio.sleep(self._rng.random() * _LONGEST_S + self.slow_s)
         # Loops of daemons and of servers wait here: an event belongs to one of them.
         while self.is_stalled:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    async def transit_to(self, broker_id: str) -> None:
+        """The way to or from another daemon: what is held up arrives when all is well again."""
+        await self.transit()
+        while broker_id in self.apart:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
 
     def stall(self, now_s: float) -> None:
@@ -120,6 +131,7 @@ class Wire:
         """Nothing goes wrong any more."""
         self._cut, self._is_next_too_large, self.slow_s = None, False, 0.0
         self.flow()
+        self.apart.clear()
         self._ambushes.clear()
         self._traps.clear()
 
