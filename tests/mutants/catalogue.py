@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.rooms.adversaries import ADVERSARIES
 from tests.mutants.rooms.broker_process import BROKER_PROCESS
 from tests.mutants.rooms.constraints import CONSTRAINTS
 from tests.mutants.rooms.daemon import DAEMON
@@ -29,4 +30,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *SIGNATURES,
     *DAEMON,
     *CONSTRAINTS,
+    *ADVERSARIES,
 )

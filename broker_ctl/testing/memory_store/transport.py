@@ -9,7 +9,7 @@ stopped are still executed, and it gets their replies when it continues.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -182,6 +182,8 @@ class MemoryTransport:
         self._back: deque[Sequence[Reply | Notification]] = deque()
         self._has_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        # Requests behind proposals that are held, and these.
+        self._pending: list[asyncio.Task[None]] = []
         self._is_open = True
         # Session id that the server set when it accepted the connection.
         self.server = ensemble.leader
@@ -222,7 +224,7 @@ class MemoryTransport:
     def cut(self) -> None:
         """Cut the connection; all messages in transit are lost."""
         self._is_open = False
-        for task in self._tasks:
+        for task in (*self._tasks, *self._pending):
             task.cancel()
         self._ensemble.detach(self, self.session_id)
 
@@ -263,7 +265,24 @@ class MemoryTransport:
             self._ensemble.touch(self.session_id)
             if request.needs_leader and not self.server.is_linked:
                 await self.server.linked.wait()
-            await self._serve(request)
+            self._pending = [task for task in self._pending if not task.done()]
+            if self._is_held(request):
+                self._pending.append(self._start(self._serve(request)))
+            elif self._pending:
+                self._pending.append(self._start(self._serve_behind(request, *self._pending)))
+            else:
+                await self._serve(request)
+
+    def _start(self, serving: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        return self._ensemble.loop.create_task(serving, name="pending request")
+
+    async def _serve_behind(self, request: Request, *pending: "asyncio.Task[None]") -> None:
+        """A server proposes each write as it comes; all else waits for what came before."""
+        await asyncio.wait(pending)
+        await self._serve(request)
+
+    def _is_held(self, request: Request) -> bool:
+        return request.needs_leader and self._ensemble.proposals.are_held
 
     async def _serve(self, request: Request) -> None:
         if self._injects_fault(request, Point.BEFORE):
@@ -285,7 +304,7 @@ class MemoryTransport:
     async def _reply_to(self, request: Request) -> Reply:
         """Its reply, or that of another one of the session with the same number."""
         proposals, commit = self._ensemble.proposals, partial(self._execute, request)
-        if not (request.needs_leader and proposals.are_held):
+        if not self._is_held(request):
             return commit()
         outcome = await proposals.propose(self.session_id, request.xid, commit)
         await self.server.linked.wait()
