@@ -186,7 +186,7 @@ class Phase:
 
     def _judge(self, cluster: Cluster, counter: Counter) -> None:
         deaths = [
-            (death.broker_id, *map(self._wall_ms, (death.at_s, death.heard_s)))
+            (death.broker_id, self._wall_ms(death.at_s), self._wall_ms(death.heard_s))
             for death in cluster.deaths
         ]
         evidence = Evidence(

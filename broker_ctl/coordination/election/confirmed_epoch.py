@@ -48,7 +48,7 @@ class ConfirmedEpoch:
         if stat.czxid > self._czxid:
             if stat.version < self.newest:
                 log.warning(
-                    "%s was deleted and made again: its epochs begin anew, and are at %d; %d was "
+                    "%s was deleted and made again: its epochs begin again, and are at %d; %d was "
                     "seen at the former node",
                     self._path,
                     stat.version,

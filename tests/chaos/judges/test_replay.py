@@ -136,7 +136,7 @@ def test_a_session_is_counted_from_what_a_server_heard_last_of_it() -> None:
     assert list(late_ends(replay, [("a:1", 900, 1000)], limit_ms=3000)) == []
     (found,) = late_ends(replay, [("a:1", 900, 950)], limit_ms=3000)
     assert "3100 ms, 50 of them" in found
-    # What was sent after the end of the session is no contact of it.
+    # What was sent after the end of the session did not change it.
     assert list(late_ends(replay, [("a:1", 900, 9000)], limit_ms=3000)) == []
 
 

@@ -62,7 +62,7 @@ def test_a_lost_write_is_looked_for_behind_its_own_commit() -> None:
         assert last is not None
         while proposals._proposed[0] is not last:
             proposals.release_one()
-        # Whoever believes that all was committed asks again.
+        # A client that believes that all was committed asks again.
         await asyncio.sleep(_ANSWERED_S)
         proposals.release()
         assert await cluster.until(lambda: first.done() and second.done(), _PATIENCE_S)

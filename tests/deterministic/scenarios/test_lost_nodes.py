@@ -110,7 +110,9 @@ def test_the_next_leader_is_obeyed_after_the_epoch_was_deleted(elections: int) -
             await _all_run(scene)
             assert await cluster.until(lambda: _leader(scene) is not None, _PATIENCE_S)
             assert await _patiently_moved(scene)
-            (leader := _leader(scene)) and leader.kill()
+            leader = _leader(scene)
+            assert leader is not None
+            leader.kill()
         await _all_run(scene)
         assert await cluster.until(lambda: _leader(scene) is not None, _PATIENCE_S)
         cluster.ensemble.write_as_admin([Delete(paths.LOADBALANCE_ELECTION.epoch_path)])

@@ -116,7 +116,7 @@ class Cluster:
     def begin_elsewhere(self, former: DaemonProcess) -> DaemonProcess:
         """The same broker on another machine, with the disk of its replicas, not started yet.
 
-        From here on it is meant by whoever names one of ``daemons``; its ``former`` life goes on.
+        From here on it is the one in ``daemons``; its ``former`` life goes on.
         """
         daemon = self._daemon(former.number, former.replicas.move())
         self.daemons[self.daemons.index(former)] = daemon
