@@ -4,6 +4,7 @@ Pulsar's FieldParser gives an empty text to a field by its type: an Optional, a 
 become empty, a String becomes null, and a primitive or an enum keeps its default.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,9 @@ DEFAULT_THERE = {
     "loadBalancerLoadPlacementStrategy": "no class of that name, so a warning and the default",
     "defaultNamespaceBundleSplitAlgorithm": "no algorithm of that name, so no split",
 }
+
+
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "differences.md"
 
 
 def types() -> dict[str, str]:
@@ -46,6 +50,12 @@ def test_every_key_has_a_type() -> None:
     assert TYPES.keys() == set(listed)
     assert len(OURS) > 80
     assert DEFAULT_THERE.keys() <= set(OURS)
+
+
+def test_the_page_of_differences_names_each_key_that_keeps_its_default() -> None:
+    text = _PAGE.read_text("utf-8")
+    paragraph = text.partition("- **Empty values.**")[2].partition("\n- ")[0]
+    assert set(re.findall(r"`(\w+)`", paragraph)) == DEFAULT_THERE.keys()
 
 
 @pytest.mark.parametrize("key", OURS)

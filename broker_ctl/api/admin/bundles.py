@@ -183,7 +183,6 @@ class BundleRoutes:
             SettingsError: there is no such algorithm, or it is not enabled in this cluster.
         """
         name = request.query.get("splitAlgorithmName") or self.split_algorithm
-        SPLITTING.find(name)
         short_name = name.rpartition(".")[2]
         if short_name not in self.split_algorithms:
             supported = ", ".join(self.split_algorithms)

@@ -12,11 +12,11 @@ from broker_ctl.core.model.names import DOMAINS
 _ADMIN: Final = "/admin/"
 # First path segment after /admin/v2, and what the paths below it are about.
 _SUBJECTS: Final = {
-    **dict.fromkeys(DOMAINS, "a topic's content, with its subscriptions,"),
-    "broker-stats": "statistics of memory and storage",
-    "brokers": "an operation of the broker process",
-    "namespaces": "a policy of the broker process, or a namespace's content,",
-    "schemas": "schemas",
+    **dict.fromkeys(DOMAINS, "A topic's content, with its subscriptions, belongs"),
+    "broker-stats": "Statistics of memory and storage belong",
+    "brokers": "This operation belongs",
+    "namespaces": "A policy of messages, or a namespace's content, belongs",
+    "schemas": "Schemas belong",
 }
 
 
@@ -26,10 +26,10 @@ def explain_unserved(path: str) -> ApiError | None:
         return None
     segments = path.split("/")
     # /admin/v2/SUBJECT, or /admin/SUBJECT of Pulsar 1.
-    subject = next((_SUBJECTS[name] for name in segments[2:4] if name in _SUBJECTS), "this")
+    subject = next((_SUBJECTS[name] for name in segments[2:4] if name in _SUBJECTS), "This belongs")
     return ApiError(
         501,
-        f"{subject} belongs to the broker process, and is not served by its daemon: use the "
-        "broker that a lookup of the topic returns",
+        f"{subject} to the broker process: its daemon does not serve it; use the broker that a "
+        "lookup of the topic returns",
         kind="NotServedHere",
     )

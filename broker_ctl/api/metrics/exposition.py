@@ -26,6 +26,7 @@ from broker_ctl.instruments.kinds import Instrument, Sample
 from broker_ctl.instruments.renamed import RENAMED, earlier_help, earlier_samples
 
 _OPENMETRICS: Final = "application/openmetrics-text"
+_TEXT_KINDS: Final = ("text/plain", "text/*", "*/*")
 _MAX_AGE_S: Final = 1.0
 
 
@@ -72,6 +73,21 @@ class InstrumentCollector(Collector):
         return []
 
 
+def prefers_openmetrics(accepted: str) -> bool:
+    """Whether a header Accept names OpenMetrics, and no other format with a higher quality."""
+    qualities: dict[str, float] = {}
+    for item in accepted.split(","):
+        kind, *parameters = (part.strip().lower() for part in item.split(";"))
+        texts = [text[2:] for text in parameters if text.startswith("q=")]
+        try:
+            quality = float(texts[0]) if texts else 1.0
+        except ValueError:
+            quality = 0.0
+        qualities[kind] = max(quality, qualities.get(kind, 0.0))
+    wanted = qualities.pop(_OPENMETRICS, 0.0)
+    return wanted > 0 and wanted >= max(qualities.get(kind, 0.0) for kind in _TEXT_KINDS)
+
+
 class MetricsRoutes:
     """All instruments, and metrics of the process."""
 
@@ -93,7 +109,7 @@ class MetricsRoutes:
     async def scrape(self, request: web.Request) -> web.Response:
         """Prometheus text, or OpenMetrics if the client accepts it; at most a second old."""
         accepted = request.headers.get("Accept", "")
-        page = self._openmetrics if _OPENMETRICS in accepted else self._text
+        page = self._openmetrics if prefers_openmetrics(accepted) else self._text
         now_s = self._clock.now_s()
         if now_s - page.rendered_s >= _MAX_AGE_S:
             page.body = page.encode(self._registry)

@@ -6,6 +6,7 @@ Kbit/s.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +18,18 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.dataplane.bundles.interface import DataPlane
 
+_log = logging.getLogger(__name__)
+
 _MIB: Final = 1024 * 1024
 _NS_PER_S: Final = 1e9
 _US_PER_S: Final = 1_000_000
 _KBIT_PER_MBIT: Final = 1_000
 _KBIT_PER_GBIT: Final = 1_000_000
+# What to do about it.
+NAME_NICS: Final = (
+    "set loadBalancerOverrideBrokerNics to the names of the interfaces, and "
+    "loadBalancerOverrideBrokerNicSpeedGbps to the speed of each"
+)
 _ETHERNET: Final = "1"
 _UP: Final = frozenset({"up", "unknown", "dormant"})
 
@@ -53,6 +61,14 @@ class HostSample:
     memory_mib: float
     memory_limit_mib: float
     nics: Mapping[str, NicSample] = field(default_factory=dict)
+
+
+def unmeasured_bandwidth(nics: Mapping[str, NicSample]) -> str:
+    """Why the bandwidth of a broker counts in part or not at all; empty: it counts."""
+    if not nics:
+        return "no network interface is counted: none is a physical one that is up"
+    silent = sorted(name for name, nic in nics.items() if not nic.speed_kbit_s)
+    return f"the system reports no speed of {', '.join(silent)}" if silent else ""
 
 
 def usage_between(before: HostSample, after: HostSample) -> SystemUsage:
@@ -259,6 +275,8 @@ class HostUsage:
         before = self._last
         if before is None:
             before = self._sample()
+            if why := unmeasured_bandwidth(before.nics):
+                _log.warning("bandwidth has no limit in the load report: %s; %s", why, NAME_NICS)
             await asyncio.sleep(self._first_window_s)
         self._last = self._sample()
         return usage_between(before, self._last)

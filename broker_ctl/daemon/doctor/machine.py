@@ -9,11 +9,20 @@ from typing import Final
 
 import psutil
 
+from broker_ctl.broker.load.host_usage import (
+    NAME_NICS,
+    HostSample,
+    HostSampler,
+    unmeasured_bandwidth,
+)
+from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.doctor.findings import Finding, Level
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.load_report import HostUsageSource
 
 _MIB: Final = 1024 * 1024
+_KBIT_PER_GBIT: Final = 1_000_000
 # Of the kernel, in <linux/timex.h>: the clock is not synchronized.
 _TIME_ERROR: Final = 5
 # More than struct timex has on any architecture.
@@ -25,9 +34,19 @@ _LITTLE_DISK_MIB: Final = 512
 _DIRECTORIES: Final = ("loadHistoryDirectory", "sessionDirectory")
 
 
-def examine_machine(settings: Settings) -> list[Finding]:
-    """Clock, open files, memory, and the disks of the directories that a daemon writes to."""
-    return [_clock(), _open_files(settings), _memory(), *_disks(settings)]
+def examine_machine(settings: Settings, root: Path = Path("/")) -> list[Finding]:
+    """Clock, open files, memory, network, and the disks of the directories of a daemon.
+
+    Args:
+        settings: of the daemon that is to run here.
+        root: where ``/proc`` and ``/sys`` are.
+    """
+    report = settings.load_report
+    sample = HostSampler(
+        SystemClock(), nics=report.nics, nic_speed_gbps=report.nic_speed_gbps, root=root
+    )()
+    memory, network = _memory(sample), _network(settings, sample)
+    return [_clock(), _open_files(settings), memory, network, *_disks(settings)]
 
 
 def _clock() -> Finding:
@@ -70,9 +89,11 @@ def _open_files(settings: Settings) -> Finding:
     return Finding("limits", subject, Level.OK, f"{limit} in this shell")
 
 
-def _memory() -> Finding:
-    available = psutil.virtual_memory().available / _MIB
-    limited = _cgroup_limit_mib()
+def _memory(sample: HostSample) -> Finding:
+    machine, available = (
+        size / _MIB for size in (psutil.virtual_memory().total, psutil.virtual_memory().available)
+    )
+    limited = sample.memory_limit_mib if sample.memory_limit_mib < machine else None
     room = available if limited is None else min(available, limited)
     within = "" if limited is None else f"; the control group allows {limited:,.0f} MiB"
     text = f"{available:,.0f} MiB available{within}"
@@ -82,12 +103,17 @@ def _memory() -> Finding:
     return Finding("limits", "memory", Level.OK, text)
 
 
-def _cgroup_limit_mib() -> float | None:
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) / _MIB if text.isdecimal() else None
+def _network(settings: Settings, sample: HostSample) -> Finding:
+    """What the bandwidth of a load report is measured of."""
+    counted = ", ".join(
+        f"{name} {nic.speed_kbit_s / _KBIT_PER_GBIT:g} Gbit/s"
+        for name, nic in sorted(sample.nics.items())
+    )
+    why = unmeasured_bandwidth(sample.nics)
+    if why and settings.load_report.host_usage_source is HostUsageSource.HOST:
+        text = f"bandwidth has no limit in the load report: {why}"
+        return Finding("limits", "network", Level.WARNING, text, NAME_NICS)
+    return Finding("limits", "network", Level.OK, why or counted)
 
 
 def _disks(settings: Settings) -> Iterator[Finding]:

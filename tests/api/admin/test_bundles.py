@@ -310,6 +310,15 @@ async def test_a_split_that_makes_no_sense_is_refused(
     assert leader.world.owners == {BUNDLE: leader.broker_id}
 
 
+async def test_a_refused_algorithm_is_answered_with_those_of_the_cluster(
+    http: HttpClient, leader: Broker
+) -> None:
+    for name in ("by_magic", "org.example.ByMagic"):
+        url = f"{url_of(leader, 'split')}?splitAlgorithmName={name}"
+        reply = await http.request("PUT", url)
+        assert "in supportedNamespaceBundleSplitAlgorithms: " in reply.json()["reason"]
+
+
 # A merge.
 
 WHOLE = BUNDLES[1].joined(BUNDLES[2])

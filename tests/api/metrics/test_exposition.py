@@ -194,6 +194,27 @@ async def test_the_lag_of_the_loop_and_the_process_are_measured(
     assert {"process_cpu_seconds_total", "process_open_fds", "python_info"} <= seen.names
 
 
+@pytest.mark.parametrize(
+    ("accepted", "is_preferred"),
+    [
+        ("application/openmetrics-text", True),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            True,
+        ),
+        ("application/openmetrics-text;q=0, text/plain", False),
+        ("application/openmetrics-text;q=0.1, text/plain;q=0.9", False),
+        ("text/plain, application/openmetrics-text;q=much", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_openmetrics_is_spoken_where_nothing_is_liked_better(
+    accepted: str, is_preferred: bool
+) -> None:
+    assert exposition.prefers_openmetrics(accepted) is is_preferred
+
+
 async def test_openmetrics_is_spoken_to_who_asks(leader: Broker) -> None:
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     async with (

@@ -164,6 +164,27 @@ def test_the_memory_limit_is_never_more_than_the_machine_has(tmp_path: Path) -> 
     assert 1.0 < unlimited.memory_mib < unlimited.memory_limit_mib
 
 
+@pytest.mark.parametrize(
+    ("nics", "why"),
+    [
+        ({"eth0": NicSample(0, 0, GBIT)}, ""),
+        ({}, "no network interface is counted"),
+        ({"eth0": NicSample(0, 0, 0.0)}, "no speed of eth0"),
+        ({"a": NicSample(0, 0, 0.0), "b": NicSample(0, 0, GBIT)}, "no speed of a"),
+    ],
+)
+async def test_bandwidth_without_a_limit_is_said_once(
+    nics: dict[str, NicSample], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = HostUsage(lambda: replace(AFTER, nics=nics), first_window_s=0.0)
+    await usage.measure()
+    await usage.measure()
+    said = [record.getMessage() for record in caplog.records]
+    assert [why in text and "loadBalancerOverrideBrokerNicSpeedGbps" in text for text in said] == (
+        [True] if why else []
+    )
+
+
 def test_named_interfaces_count_whatever_they_are_at_the_speed_that_was_given() -> None:
     sample = HostSampler(SystemClock(), nics=["lo"], nic_speed_gbps=2.5)()
     assert set(sample.nics) == {"lo"}

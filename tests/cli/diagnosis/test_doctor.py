@@ -16,6 +16,7 @@ import trustme
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
+from broker_ctl.broker.load.host_usage import HostSampler
 from broker_ctl.cli.main import main
 from broker_ctl.daemon.doctor import machine, tick
 from tests.support.http.web_server import free_port
@@ -212,6 +213,15 @@ def test_a_clock_that_nobody_sets_is_warned_of(
 def test_the_kernel_is_asked_for_its_clock_and_changes_nothing() -> None:
     assert machine._adjtimex() in {*range(6), -1}
     assert ctypes.get_errno() in {0, 1}
+
+
+def test_bandwidth_without_a_limit_is_warned_of_where_the_host_is_measured(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HostSampler, "_is_counted", lambda *_: False)
+    row = patient.row("limits", "hostUsageSource=host", code=WARNED, subject="network")
+    assert "no network interface is counted" in row["found"]
+    assert "loadBalancerOverrideBrokerNics" in row["advice"]
 
 
 def test_few_open_files_are_warned_of(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,17 +51,19 @@ def started(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> int:
     return start.run(None, ["metadataStoreUrl=h", "allowOpenMetadataStore=true", *overrides])
 
 
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
 @pytest.mark.parametrize(("form", "formatter"), [("json", JsonFormatter), ("text", TextFormatter)])
 def test_the_log_has_its_form_and_its_level(
     form: str,
+    level: str,
     formatter: type[logging.Formatter],
     monkeypatch: pytest.MonkeyPatch,
     root_logger: logging.Logger,
 ) -> None:
-    assert started(monkeypatch, f"logFormat={form}", "logLevel=error") == 0
+    assert started(monkeypatch, f"logFormat={form}", f"logLevel={level}") == 0
     (handler,) = root_logger.handlers
     assert isinstance(handler.formatter, formatter)
-    assert root_logger.level == logging.ERROR
+    assert root_logger.level == logging.getLevelNamesMapping()[level.upper()]
 
 
 def test_an_open_listener_must_be_allowed(
@@ -133,7 +135,7 @@ async def test_an_expiry_ends_the_process_where_that_is_asked_for() -> None:
     async with running("zookeeperSessionExpiredPolicy=shutdown") as run:
         run.around.ensemble.expire(run.around.store.session_id)
         assert await run.ended == exit_codes.SESSION_LOST
-    async with running() as run:
+    async with running("zookeeperSessionExpiredPolicy=reconnect") as run:
         run.around.ensemble.expire(run.around.store.session_id)
         await eventually(lambda: run.assembly.foundation.watcher.epoch == 2)
         await eventually(lambda: run.assembly.status.now.is_ready)
