@@ -148,7 +148,7 @@ async def test_a_stop_keeps_the_session_in_the_directory_that_is_named(tmp_path:
         kept = run.around.store.session_id
     assert take(tmp_path).session_id == kept
     assert kept in run.around.ensemble.session_ids
-    async with running(f"sessionDirectory={tmp_path}") as run:
+    async with running("stopMode=handover", f"sessionDirectory={tmp_path}") as run:
         ended = run.around.store.session_id
     assert take(tmp_path) == NO_SESSION
     assert ended not in run.around.ensemble.session_ids
