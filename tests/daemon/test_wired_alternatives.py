@@ -1,12 +1,13 @@
 """Each alternative that a declaration names makes a daemon of its own, or is said to be alike.
 
 Two choices of a list make parts that differ. Texts of two forms, such as URLs of two schemes,
-differ in the text that some part holds in any case: that is no distinction. A part of another
+differ in the text that some part holds in any case, which does not count. A part of another
 class, a number, or a field that is filled in place of another is.
 """
 
 import base64
 import re
+import socket
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.security.audit.syslog import AuditSyslog
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from tests.support.daemon.alternatives import alternatives
 from tests.support.daemon.built import Built, build, changed
@@ -39,12 +41,12 @@ AT_RUN_TIME: Final = ROOT / "tests" / "daemon" / "lifecycle" / "test_settings_at
 
 # Handed on as they are: who distinguishes them, or why nobody needs to.
 ALIKE: Final[Mapping[str, str]] = {
-    "auditSyslogAddress": "AuditSyslog, whose tests have a server of either kind",
+    "auditSyslogAddress": "AuditSyslog, below",
     "openTelemetryTracesEndpoint": "OpenTelemetry's exporter knows both schemes",
 }
 # Four ways to write one key: they must not differ, below.
 SAME_KEY: Final = ("tokenSecretKey", "tokenPublicKey")
-# Beside which an alternative can be told from all others, where not beside what the row of
+# Beside which an alternative differs from all others, where not beside what the row of
 # wired_settings.py has.
 BESIDE: Final[Mapping[str, tuple[str, ...]]] = {
     "authenticationProviders": (*CERTIFYING, *ASKED, *BY_ISSUER[3:], "superUserRoles=user"),
@@ -146,6 +148,22 @@ def test_every_way_to_write_a_key_gives_the_same_key(
     for other in others:
         # The files are watched; the keys are equal.
         assert {place for place in changed(first, other) if "Key" in place} <= {"JwtKey.origin"}
+
+
+@pytest.mark.parametrize("is_path", [False, True])
+def test_the_audit_log_goes_to_a_server_and_to_a_socket(
+    is_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The path of a socket has about a hundred characters at most.
+    monkeypatch.chdir(tmp_path)
+    family = socket.AF_UNIX if is_path else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as server:
+        server.bind("log" if is_path else ("127.0.0.1", 0))
+        address = f"/proc/self/cwd/{server.getsockname()}"
+        sender = AuditSyslog(address if is_path else "{}:{}".format(*server.getsockname()))
+        sender.send([b"a line"], 0)
+        sender.close()
+        assert b"a line" in server.recv(4096)
 
 
 @pytest.mark.parametrize(
