@@ -25,6 +25,14 @@ ADVERSARIES: Final[tuple[Mutant, ...]] = (
         (unit("store/zookeeper/test_xids.py"), scenarios("test_held_acknowledgements")),
     ),
     plant(
+        "nodes-of-another-life-deleted",
+        "I2 I7",
+        "coordination/locks/stale_nodes.py",
+        "        if node.stat.ephemeral_owner == self._store.session_id:\n            # A node",
+        "        if node.path:\n            # A node",
+        scenarios("test_second_lives"),
+    ),
+    plant(
         "ring-made-again-without-the-owned",
         "I5",
         "broker/namespaces/namespaces.py",
