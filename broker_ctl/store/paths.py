@@ -151,7 +151,7 @@ def local_policies_namespace(path: str) -> Namespace | None:
 
 def partitioned_topics(namespace: Namespace, domain: str) -> str:
     """Parent of a namespace's partitioned topics of one domain, in the configuration store."""
-    return f"{PARTITIONED_TOPICS}/{namespace}/{domain}"
+    return _below(f"{PARTITIONED_TOPICS}/{namespace}", domain)
 
 
 def partitioned_topic(topic: Topic) -> str:

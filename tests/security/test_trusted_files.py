@@ -381,3 +381,16 @@ def test_every_guarded_setting_of_a_secret_says_who_can_read_it() -> None:
     secrets = {key for key, one in DECLARATIONS.items() if one.setting.guard is Guard.SECRET}
     assert {key for key in secrets if "Cert" in key or "Trust" in key} == set()
     assert {key for key in USES if "Key" in key} - secrets == {"tokenPublicKey"}
+
+
+SECRETS = sorted(key for key, one in DECLARATIONS.items() if one.setting.guard is Guard.SECRET)
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_each_secret_that_others_can_read_is_warned_of(key: str, files: Files) -> None:
+    assert "can read" not in files.check(key).output
+    files.named_by(key).chmod(0o644)
+    result = files.check(key)
+    assert result.exit_code == 0, result.output
+    assert f"{key}=" in result.output
+    assert "can read" in result.output

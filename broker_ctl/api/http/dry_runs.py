@@ -47,13 +47,6 @@ def check(request: web.Request) -> None:
         raise ApiError(400, "this request has no dry run: nothing was done", kind="NoDryRun")
 
 
-def is_operator_action(request: web.Request) -> bool:
-    """Whether the request is an operator's action, done or only attempted."""
-    if request.method in _READS:
-        return False
-    return _is_marked(request) and request.query.get(PARAMETER, "").lower() != "true"
-
-
 def has_dry_run(handler: Callable[..., Any]) -> bool:
     """Whether a handler supports dry runs."""
     return getattr(handler, _MARK, False)

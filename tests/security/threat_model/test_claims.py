@@ -8,13 +8,26 @@ from typing import Final
 
 import pytest
 
-from tests.support.rules.named_tests import exists
+from broker_ctl.store.signed.families import FAMILIES
+from tests.support.rules.named_tests import exists, names_used_by
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "explanation" / "threat-model.md").read_text(encoding="utf-8")
-CLAIMS: Final[dict[str, dict[str, list[str]]]] = tomllib.loads(
-    (Path(__file__).parent / "claims.toml").read_text(encoding="utf-8")
-)
+_FILE: Final = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
+# Of what a claim speaks, with the beginnings of such claims.
+WALKS: Final[dict[str, list[str]]] = _FILE.pop("walks")
+CLAIMS: Final[dict[str, dict[str, list[str]]]] = _FILE
+# By what a test that walks all of them is known: the list that the code declares.
+DECLARED: Final = {
+    "routes": {"ROUTES", "ROUTE_RULES"},
+    "ports": {"PORT_KEYS", "HTTP"},
+    "files": {"DECLARATIONS", "TRUSTED_FILES", "USES"},
+    "names": {"BUILDERS", "ROUTES", "FINDERS", "STARTING"},
+    "settings": {"DECLARATIONS"},
+    "code": {"PACKAGE", "API"},
+    "families": {"FAMILIES"},
+}
+ONE_PLACE: Final = "one place"
 _CHECKED: Final = re.compile(r"^\(threat-checked\)=\n(.*?)^\([\w-]+\)=$", re.MULTILINE | re.DOTALL)
 _BULLET: Final = re.compile(r"^- (.*\n(?:  .*\n)*)", re.MULTILINE)
 _END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
@@ -59,3 +72,34 @@ def test_each_named_test_exists(named: str) -> None:
 
 def test_no_entry_is_empty() -> None:
     assert [key for kind in CLAIMS.values() for key, named in kind.items() if not named] == []
+
+
+@pytest.mark.parametrize(
+    ("of", "claim"), [(of, claim) for of, claims in WALKS.items() for claim in claims]
+)
+def test_a_claim_about_all_is_attacked_at_all(of: str, claim: str) -> None:
+    named = CLAIMS["checked"].get(claim) or CLAIMS["tables"][claim]
+    if of == ONE_PLACE:
+        return
+    # A test that has a list of its own attacks a sample.
+    walking = [test for test in named if names_used_by(test) & DECLARED[of]]
+    assert walking != [], named
+
+
+def test_each_checked_claim_says_of_what_it_speaks() -> None:
+    said = Counter(claim for claims in WALKS.values() for claim in claims)
+    assert [claim for claim in CLAIMS["checked"] if not said[claim]] == []
+    assert said.keys() <= CLAIMS["checked"].keys() | CLAIMS["tables"].keys()
+    of_one_place = set(WALKS[ONE_PLACE])
+    assert not [claim for claim in of_one_place if said[claim] > 1]
+
+
+def test_the_page_names_each_family_that_is_signed() -> None:
+    table = re.search(r"^\| family \|.*\n\|[-| ]+\|\n((?:\|.*\|\n)+)", PAGE, re.MULTILINE)
+    assert table
+    named = {
+        name
+        for row in table[1].splitlines()
+        for name in re.findall(r"`([\w-]+)`", row.split("|")[1])
+    }
+    assert named == set(FAMILIES)

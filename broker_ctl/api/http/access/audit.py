@@ -10,13 +10,15 @@ from aiohttp import web
 
 from broker_ctl.api.http.access.authorization import client_of, operator_of, principal_of
 from broker_ctl.api.http.access.peer_requests import sender_of
-from broker_ctl.api.http.dry_runs import is_operator_action
+from broker_ctl.api.http.access.route_rules import access_of
+from broker_ctl.api.http.access.rules import Rule
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.peer_http import REQUEST_ID, caused_by
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
+from broker_ctl.security.authorization.operations import Operation
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +94,10 @@ class AuditTrail:
             # Nothing is decided yet: a broker is asked to sign again, for this start.
             return
         is_change = request.get(_IS_CHANGE, False)
-        if is_change and is_operator_action(request):
-            _log_action(request, status)
         if is_change and _is_dry_run(request):
             return
+        if is_change and _is_of_operator(request, route):
+            _log_action(request, status)
         response.headers[REQUEST_ID] = _id_of(request)
         if self._audit.is_on:
             kind = EventKind.CHANGE if is_change else EventKind.REFUSAL
@@ -148,6 +150,16 @@ async def value_before(read: Awaitable[Value]) -> Value | None:
 
 def _is_dry_run(request: web.Request) -> bool:
     return request.query.get("dry_run", "").lower() == "true"
+
+
+def _is_of_operator(request: web.Request, route: str) -> bool:
+    """Whether a change is an operator's own: neither a form, which sends it on, nor a broker's."""
+    access = access_of(route, request.method)
+    if not isinstance(access, Rule):
+        return False
+    is_command = access.operation is Operation.COMMAND
+    # Without authentication nobody can tell brokers, which send nearly all commands.
+    return not is_command or (principal_of(request) is not None and not sender_of(request))
 
 
 def _who_sent(request: web.Request) -> tuple[str, str, str]:
