@@ -181,6 +181,24 @@ def test_a_proposed_plan_is_shown_with_its_proposer(cluster: Cluster) -> None:
     assert cluster.json("plan", "--show", PLAN)["proposed_by"] == "bert"
 
 
+def test_a_plan_is_proposed_and_shown_to_who_approves(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    assert "no plan waits for an approval" in cluster.run("plan", "--proposals").stdout
+    dry = cluster.run("plan", "--propose", PLAN, "--dry-run")
+    assert dry.stdout.endswith(f"would propose plan {PLAN}\n")
+    assert operations.proposals.open() == []
+    made = cluster.run("plan", "--propose", "--yes", "--reason", "sale")
+    assert made.stdout.endswith(
+        f"plan {PLAN} waits for an approval: broker-ctl plan --approve {PLAN}\n"
+    )
+    shown = cluster.run("plan", "--proposals")
+    assert "sale" in shown.stdout
+    assert operations.plan_row["digest"] in shown.stdout
+    [row] = cluster.json("plan", "--proposals")
+    assert (row["id"], row["proposal_reason"]) == (PLAN, "sale")
+
+
 def test_a_plan_is_shown_and_carried_out_when_that_is_wanted(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:
@@ -223,7 +241,7 @@ def test_a_plan_that_heals_policies_is_a_new_one(
 ) -> None:
     result = cluster.run("plan", "--heal-policies", *other)
     assert result.exit_code == 2
-    assert "--heal-policies allows --approve without a plan id only" in result.stderr
+    assert "--heal-policies allows --approve or --propose without a plan id only" in result.stderr
     assert operations.asked == []
 
 
@@ -234,15 +252,15 @@ def test_a_plan_that_failed_in_part_ends_with_an_error(
     operations.approved = [failed | {"obsolete": 0, "note": "", "by": "", "reason": ""}]
 
     async def approve(
-        plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+        plan_id: str, who: str, why: str, digest: str, *, is_dry_run: bool = False
     ) -> dict[str, object]:
-        del plan_id, who, why, is_dry_run
+        del plan_id, who, why, digest, is_dry_run
         return operations.approved[0]
 
     operations.approve = approve  # type: ignore[method-assign]
     result = cluster.run("plan", "--approve", PLAN, "--wait", "--yes")
     assert result.exit_code == 1
-    assert result.stdout == f"plan {PLAN} is done: 1 done, 1 failed\n"
+    assert result.stdout.endswith(f"plan {PLAN} is done: 1 done, 1 failed\n")
 
 
 def test_nothing_to_be_done_is_not_asked_for(

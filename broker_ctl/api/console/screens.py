@@ -23,6 +23,7 @@ _DRAINS: Final = "/control/v1/drains"
 _IMBALANCE: Final = "/control/v1/imbalance"
 _PARTITIONS: Final = "/control/v1/partitions"
 _PLANS: Final = "/control/v1/plans"
+_PROPOSALS: Final = "/control/v1/proposals"
 _ROLLOUT: Final = "/control/v1/rollout"
 _STATUS: Final = "/control/v1/status"
 _TOPICS: Final = "/admin/v2/broker-stats/topics"
@@ -110,8 +111,12 @@ async def plan(reading: Reading, request: web.Request) -> Screen:
     if not reply.is_done:
         return Screen("plan", "Plan", cluster, {}, reply.reason)
     page = plan_page(reply.value, [] if cluster is None else cluster["brokers"])
-    executed = await reading.value(request, _PLANS, [])
-    return Screen("plan", "Plan", cluster, {"plan": page, "executed": executed}, part="approved")
+    values = {
+        "plan": page,
+        "executed": await reading.value(request, _PLANS, []),
+        "proposals": await reading.value(request, _PROPOSALS, []),
+    }
+    return Screen("plan", "Plan", cluster, values, part="approved")
 
 
 async def approved(reading: Reading, request: web.Request) -> Screen:

@@ -12,7 +12,6 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import (
-    may_everywhere,
     operator_of,
     record_claimed_operator,
 )
@@ -38,18 +37,20 @@ from broker_ctl.core.cluster.directives import (
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.history.balance_trace import MOST_POINTS
 from broker_ctl.errors import OrderConflict
-from broker_ctl.security.authorization.operations import Operation
 
 _PAUSE: Final = "/control/v1/pause"
 _DRAINS: Final = "/control/v1/drains"
 _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
+_PROPOSALS: Final = "/control/v1/proposals"
 _HISTORY: Final = "/control/v1/history"
 _IMBALANCE: Final = "/control/v1/imbalance"
 _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
 _RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
+# Digits of a SHA-256.
+_DIGEST: Final = 64
 # 9999-12-31T23:59:59.999Z.
 _MOST_MS: Final = 253_402_300_799_999
 
@@ -74,6 +75,8 @@ class BalancingRoutes:
             web.get(_PLANS, self.plans),
             web.post(_PLANS, self.plan_of_file),
             web.get(f"{_PLANS}/{{plan}}", self.proposed_plan),
+            web.get(_PROPOSALS, self.proposals),
+            web.post(f"{_PLANS}/{{plan}}", self.propose),
             web.put(f"{_PLANS}/{{plan}}", self.approve),
             web.delete(f"{_PLANS}/{{plan}}", self.stop_plan),
             web.get(_HISTORY, self.history),
@@ -164,21 +167,20 @@ class BalancingRoutes:
         """The next cycle's decisions; ``verbose`` adds each bundle left in place, and why.
 
         With ``heal_policies``, the moves of all bundles off brokers that isolation policies do not
-        allow, in their place. The first operator who asks for a plan is its proposer.
+        allow, in their place. Nothing is proposed by asking.
         """
         operations, is_verbose = self._operations(), flag(request, "verbose")
         if operations is None:
             return self._to_leader(request)
-        who = operator_of(request) if may_everywhere(request, Operation.PLAN) else ""
         make = operations.healing_plan if flag(request, "heal_policies") else operations.plan
-        return responses.json(dict(await make(is_verbose=is_verbose, who=who)))
+        return responses.json(dict(await make(is_verbose=is_verbose)))
 
     async def proposed_plan(self, request: web.Request) -> web.Response:
-        """A plan that may be approved, with its proposer; 404: not proposed lately."""
+        """A plan that may be approved, with its digest and proposer; 404: not shown lately."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
-        return responses.json(dict(operations.proposed_plan(request.match_info["plan"])))
+        return responses.json(dict(operations.proposals.plan(request.match_info["plan"])))
 
     @supports_dry_run
     async def plan_of_file(self, request: web.Request) -> web.Response:
@@ -188,7 +190,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         file = PlanFile.of_row(await object_in(request))
         file.check(self._cluster, self._dependencies.clock.wall_ms())
-        return responses.json(dict(await operations.plan_of_file(file, operator_of(request))))
+        return responses.json(dict(await operations.plan_of_file(file)))
 
     async def plans(self, request: web.Request) -> web.Response:
         """The plan in execution, or the last one."""
@@ -197,18 +199,39 @@ class BalancingRoutes:
             return self._to_leader(request)
         return responses.json(await operations.plans())
 
+    async def proposals(self, request: web.Request) -> web.Response:
+        """Plans that wait for an approval: who has proposed each, and when that ends."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        return responses.json(operations.proposals.open())
+
+    @supports_dry_run
+    async def propose(self, request: web.Request) -> web.Response:
+        """Put a plan up for approval; 404: not shown lately; 409: empty, or another's proposal."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        who, why = await _operator_and_reason(request)
+        plan_id, is_dry = request.match_info["plan"], is_dry_run(request)
+        row = dict(await operations.proposals.propose(plan_id, who, why, is_dry_run=is_dry))
+        note_change(request, after=row)
+        return responses.json(row)
+
     @supports_dry_run
     async def approve(self, request: web.Request) -> web.Response:
-        """Progress of the plan; 404: not proposed lately; 409: empty, or another is executed.
+        """Progress of the plan; 404: not shown lately; 409: empty, or another is executed.
 
-        403: another role has to approve it (``dualAuthorizationEnabled``).
+        With ``digest`` in the body, 409 if the plan is not the one that was seen. 403: another role
+        has to propose or to approve it (``dualAuthorizationEnabled``), which takes the digest.
         """
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
         who, why = await _operator_and_reason(request)
         plan_id = request.match_info["plan"]
-        row = dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        digest, is_dry = _text(await object_in(request), "digest", _DIGEST), is_dry_run(request)
+        row = dict(await operations.approve(plan_id, who, why, digest, is_dry_run=is_dry))
         note_change(request, after=row)
         return responses.json(row)
 

@@ -227,7 +227,9 @@ _CONTROL: Final = {
     "GET /control/v1/plans": _led(listed(OBJECT)),
     "POST /control/v1/plans": _acts(OBJECT, 409, 412, body=OBJECT, is_required=True),
     "GET /control/v1/plans/{plan}": _led(OBJECT, 404),
-    "PUT /control/v1/plans/{plan}": _acts(OBJECT, 404, 409, body=ref("Audit")),
+    "POST /control/v1/plans/{plan}": _acts(OBJECT, 404, 409, body=ref("Audit")),
+    "PUT /control/v1/plans/{plan}": _acts(OBJECT, 404, 409, body=ref("Approval")),
+    "GET /control/v1/proposals": _led(listed(OBJECT)),
     "DELETE /control/v1/plans/{plan}": _acts(OBJECT, 404, 409, body=ref("Audit")),
     "GET /control/v1/history": _led(
         listed(ref("Decision")),

@@ -128,6 +128,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
         },
         # Control of the balancer.
         "Audit": record({}, **_AUDIT),
+        "Approval": record({}, **_AUDIT, digest=TEXT),
         "DrainTerms": record(
             {}, **_AUDIT, begins_ms=_TIME_MS, ends_ms=_TIME_MS, until_restart=FLAG
         ),

@@ -8,12 +8,18 @@ from math import fsum
 from typing import Any, Final
 
 from broker_ctl.balancer.admin.in_term import RunInTerm
+from broker_ctl.balancer.admin.proposals import ProposalOperations
 from broker_ctl.balancer.admin.rollout import RolloutOperations
 from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.drain_admission import require_executable
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
+from broker_ctl.balancer.planning.proposed_plans import (
+    ID_DIGITS,
+    ProposedPlans,
+    ShownPlan,
+    digest_of,
+)
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Decision, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, MaintenanceWindow
@@ -53,6 +59,7 @@ class BalancerOperations:
     """Plans, drains and the history of decisions, in one term; answers are plain JSON values.
 
     Attributes:
+        proposals: plans that wait for an approval.
         rollout: restarts of the brokers, one after the other.
     """
 
@@ -65,13 +72,14 @@ class BalancerOperations:
         self._directive_runner = cycle.directive_runner
         self._proposed_plans = proposed_plans
         self._run_in_term = run_in_term
+        self.proposals = ProposalOperations(term, proposed_plans, run_in_term)
         runner = cycle.directive_runner
         self.rollout = RolloutOperations(term, runner.rollout, runner.wake, run_in_term)
 
     # Plans.
 
-    async def plan(self, *, is_verbose: bool, who: str = "") -> Reply:
-        """The plan of the next cycle and its effect, which ``who`` proposes; nothing is done.
+    async def plan(self, *, is_verbose: bool) -> Reply:
+        """The plan of the next cycle and its effect; nothing is done, and nothing proposed.
 
         Raises:
             StoreError: the view could not be taken.
@@ -79,9 +87,9 @@ class BalancerOperations:
         """
         rules = self._directive_runner.approvals.adjusted(self._dependencies.rules())
         plan = await self._run_in_term(lambda _: self._cycle.preview(rules), "plan")
-        return self._offer(plan, rules, who, is_verbose=is_verbose)
+        return self._offer(plan, rules, is_verbose=is_verbose)
 
-    async def healing_plan(self, *, is_verbose: bool, who: str = "") -> Reply:
+    async def healing_plan(self, *, is_verbose: bool) -> Reply:
         """Moves of every bundle away from a broker that its isolation policy does not allow.
 
         Raises:
@@ -94,9 +102,9 @@ class BalancerOperations:
             return healing_proposals(view, misplaced_bundles(view, rules.placement_rules))
 
         plan = await self._plan_permitted(heal, rules)
-        return self._offer(plan, rules, who, is_verbose=is_verbose)
+        return self._offer(plan, rules, is_verbose=is_verbose)
 
-    async def plan_of_file(self, file: PlanFile, who: str = "") -> Reply:
+    async def plan_of_file(self, file: PlanFile) -> Reply:
         """The part of a placement plan that can be done now; in force once approved.
 
         Raises:
@@ -106,7 +114,7 @@ class BalancerOperations:
         rules = self._dependencies.rules()
         plan = await self._plan_permitted(lambda _: file.proposals, rules)
         until_ms = self._dependencies.clock.wall_ms() + HOLDS_MS
-        row = self._offer(plan, rules, who, is_verbose=True, in_force_until_ms=until_ms)
+        row = self._offer(plan, rules, is_verbose=True, in_force_until_ms=until_ms)
         return {**row, "hash": file.hash, "before": file.before, "after": file.after}
 
     async def _plan_permitted(
@@ -127,42 +135,37 @@ class BalancerOperations:
         self,
         plan: Plan,
         rules: LeaderRules,
-        who: str,
         *,
         is_verbose: bool,
         in_force_until_ms: int = 0,
     ) -> dict[str, Any]:
-        """Register a plan for approval, and render it."""
-        plan_id, now_s = plan_id_of(plan), self._dependencies.clock.now_s()
+        """Keep a plan by its id, and render it."""
+        digest = digest_of(plan, stays_in_force=in_force_until_ms > 0)
         is_paused = self._dependencies.directives.pause is not None
         row, view = plan.to_row(), self._term.snapshot_builder.latest
         skipped = row.pop("skipped")
         shown = {
-            "id": plan_id,
+            "id": digest[:ID_DIGITS],
+            "digest": digest,
             "taken_at_ms": 0 if view is None else view.taken_at_ms,
             "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
             **row,
             **_moved_load(plan, view),
             "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
         }
-        proposed = ProposedPlan(plan.decisions, now_s, shown, who, in_force_until_ms)
-        self._proposed_plans.add(plan_id, proposed)
+        now_s = self._dependencies.clock.now_s()
+        kept = ShownPlan(digest, plan.decisions, now_s, shown, in_force_until_ms)
+        self._proposed_plans.show(kept)
         return {**shown, **({"skipped": skipped} if is_verbose else {})}
 
-    def proposed_plan(self, plan_id: str) -> Reply:
-        """A plan that may be approved, as it was shown, with ``proposed_by``.
+    async def approve(
+        self, plan_id: str, who: str, why: str, digest: str = "", *, is_dry_run: bool = False
+    ) -> Reply:
+        """Execute a plan that was shown or proposed; see `ProposedPlans.to_approve`.
 
         Raises:
-            PlanMissing: the plan was not proposed, or has expired.
-        """
-        proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
-        return {**proposed.row, "proposed_by": proposed.who}
-
-    async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
-        """Execute a plan proposed by `plan` or `plan_of_file`.
-
-        Raises:
-            PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open.
+            PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open;
+                or it is not the one that was seen.
             DualAuthorizationRequired: another role has to approve it.
             StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
@@ -174,17 +177,23 @@ class BalancerOperations:
             await require_executable(term)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
-            proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
-            if self._dependencies.needs_dual_authorization:
-                proposed.check_approver(who)
+            plan, proposer = self._proposed_plans.to_approve(
+                plan_id,
+                who,
+                digest,
+                self._dependencies.clock.now_s(),
+                needs_second=self._dependencies.needs_dual_authorization,
+            )
             approved = await approvals.approve(
                 plan_id,
-                proposed.decisions,
+                plan.decisions,
                 order,
-                in_force_until_ms=proposed.in_force_until_ms,
-                proposed_by=proposed.who,
+                in_force_until_ms=plan.in_force_until_ms,
+                proposed_by=proposer,
                 is_dry_run=is_dry_run,
             )
+            if not is_dry_run:
+                self._proposed_plans.close(plan_id)
             return approved.to_row()
 
         row = await self._run_in_term(approve, f"approve plan {plan_id}")

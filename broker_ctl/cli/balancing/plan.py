@@ -27,6 +27,7 @@ from broker_ctl.errors import CorruptRecord
 
 _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
+_PROPOSALS: Final = "/control/v1/proposals"
 _OPEN: Final = ("approved", "carrying out")
 # The value of --approve or --stop without a plan id.
 _ANY: Final = ""
@@ -37,6 +38,8 @@ Examples:
   broker-ctl plan --approve --wait
   broker-ctl plan --heal-policies --approve --wait
   broker-ctl plan --show 0123456789ab
+  broker-ctl plan --propose 0123456789ab --yes --reason "before the sale"
+  broker-ctl plan --proposals
   broker-ctl plan --approve 0123456789ab --yes --reason "before the sale"
   broker-ctl plan --from placement.json
   broker-ctl plan --from placement.json --approve --wait
@@ -50,6 +53,15 @@ Examples:
 @click.option(
     "--show", metavar="PLAN", help="Show this plan, which another operator may have proposed."
 )
+@click.option(
+    "--propose",
+    is_flag=False,
+    flag_value=_ANY,
+    metavar="[PLAN]",
+    help="Put this plan up for another role to approve within ten minutes; without an id, make a "
+    "plan, show it and ask for confirmation.",
+)
+@click.option("--proposals", is_flag=True, help="Show the plans that wait for an approval.")
 @click.option(
     "--approve",
     is_flag=False,
@@ -87,6 +99,8 @@ def command(
     *,
     verbose: bool,
     show: str | None,
+    propose: str | None,
+    proposals: bool,
     approve: str | None,
     file: Path | None,
     heals: bool,
@@ -103,27 +117,46 @@ def command(
     is checked again against the cluster. It survives leader changes. A plan from a file is in force
     for 36 hours, during which strategy balance leaves its bundles in place.
     """
-    if sum((approve is not None, progress, stop is not None, show is not None)) > 1:
-        raise click.UsageError("--show, --approve, --progress and --stop exclude each other")
-    if file is not None and (approve or progress or stop is not None or show is not None):
-        raise click.UsageError(
-            "--from allows --approve without a plan id, and none of --show, --progress and --stop"
-        )
-    if heals and (approve or file or progress or stop is not None or show is not None):
-        raise click.UsageError("--heal-policies allows --approve without a plan id only")
+    chosen = {
+        "--show": show,
+        "--propose": propose,
+        "--proposals": proposals or None,
+        "--approve": approve,
+        "--progress": progress or None,
+        "--stop": stop,
+    }
+    _check_options(
+        {name: value for name, value in chosen.items() if value is not None}, file, heals
+    )
     query = {"heal_policies": "true"} if heals else {}
+    make = partial(_fetch_plan, target, file, query)
     if progress:
         _show_progress(target)
+    elif proposals:
+        _show_proposals(target)
     elif show is not None:
         _show(target, target.run(lambda client: client.get(_path(show))))
     elif stop is not None:
         _stop(target, stop, reason, dry_run=dry_run, yes=yes)
+    elif propose is not None:
+        _propose(target, propose, make, reason, dry_run=dry_run, yes=yes)
     elif approve is not None:
-        make = partial(_fetch_plan, target, file, query)
         _approve(target, approve, make, reason, wait=wait, dry_run=dry_run, yes=yes)
     else:
         query |= {"verbose": "true"} if verbose else {}
         _show(target, _fetch_plan(target, file, query))
+
+
+def _check_options(chosen: Mapping[str, str | bool], file: Path | None, heals: bool) -> None:
+    """Refuse options that contradict each other."""
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(chosen))} exclude each other")
+    makes = {"--from": file is not None, "--heal-policies": heals}
+    for name in (name for name, is_given in makes.items() if is_given):
+        if any(chosen.values()) or not set(chosen) <= {"--approve", "--propose"}:
+            raise click.UsageError(f"{name} allows --approve or --propose without a plan id only")
+    if all(makes.values()):
+        raise click.UsageError("--from and --heal-policies exclude each other")
 
 
 def _fetch_plan(target: Target, file: Path | None, query: Mapping[str, str]) -> Mapping[str, Any]:
@@ -159,6 +192,50 @@ def _show_progress(target: Target) -> None:
         print_plans(rows)
 
 
+def _show_proposals(target: Target) -> None:
+    rows = target.run(lambda client: client.get(_PROPOSALS))
+    if target.is_json:
+        echo_json(rows)
+        return
+    for row in rows:
+        print_plan(row)
+    if not rows:
+        echo("no plan waits for an approval")
+
+
+def _seen(
+    target: Target, plan_id: str, make: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The plan that is named, or a new one, after it was shown; None: it does nothing."""
+    named = plan_id != _ANY
+    plan = target.run(lambda client: client.get(_path(plan_id))) if named else make()
+    if not target.is_json:
+        print_plan(plan)
+    if not plan["decisions"]:
+        report_result(target, "nothing", "the plan is empty: nothing to do", plan=plan)
+        return None
+    return plan
+
+
+def _propose(
+    target: Target,
+    plan_id: str,
+    make: Callable[[], Mapping[str, Any]],
+    reason: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    plan = _seen(target, plan_id, make)
+    if plan is None:
+        return
+    change = Change("POST", _path(plan["id"]), body=audit_fields(reason))
+    if check_and_confirm(target, change, f"propose plan {plan['id']}", dry_run=dry_run, yes=yes):
+        row = send(target, change).json()
+        sentence = f"plan {row['id']} waits for an approval: broker-ctl plan --approve {row['id']}"
+        report_result(target, "proposed", sentence, plan=row)
+
+
 def _approve(
     target: Target,
     plan_id: str,
@@ -169,19 +246,14 @@ def _approve(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    if plan_id == _ANY:
-        plan = make()
-        if not target.is_json:
-            print_plan(plan)
-        if not plan["decisions"]:
-            report_result(target, "nothing", "the plan is empty: nothing to do", plan=plan)
-            return
-        plan_id = plan["id"]
-    change, sentence = (
-        Change("PUT", _path(plan_id), body=audit_fields(reason)),
-        f"carry out plan {plan_id}",
-    )
-    if not check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+    plan = _seen(target, plan_id, make)
+    if plan is None:
+        return
+    plan_id = plan["id"]
+    # A leader of the previous release has no digests.
+    seen = {"digest": plan["digest"]} if "digest" in plan else {}
+    change = Change("PUT", _path(plan_id), body={**audit_fields(reason), **seen})
+    if not check_and_confirm(target, change, f"carry out plan {plan_id}", dry_run=dry_run, yes=yes):
         return
     row = send(target, change).json()
     if wait:

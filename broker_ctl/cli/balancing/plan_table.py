@@ -43,6 +43,8 @@ def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("fullest broker on the way", order["text"])] if (order := plan.get("order")) else []),
         ("held back", plan["held_back"].replace("_", " ")),
         *([("proposed by", by)] if (by := plan.get("proposed_by")) else []),
+        *([("proposed because", why)] if (why := plan.get("proposal_reason")) else []),
+        *([("digest", plan["digest"])] if "digest" in plan else []),
     ]
 
 

@@ -132,10 +132,18 @@ def _undrain(given: Fields) -> ActRequest:
     return ActRequest("DELETE", path, f"broker-ctl undrain {quote_word(given['broker'])}")
 
 
+def _propose(given: Fields) -> ActRequest:
+    path = f"{_PLANS}/{quote(given['plan'], safe='')}"
+    command = _with_reason(f"broker-ctl plan --propose {quote_word(given['plan'])}", given)
+    return ActRequest("POST", path, command, body=_reasoned(given))
+
+
 def _approve(given: Fields) -> ActRequest:
     path = f"{_PLANS}/{quote(given['plan'], safe='')}"
     command = _with_reason(f"broker-ctl plan --approve {quote_word(given['plan'])}", given)
-    return ActRequest("PUT", path, command, body=_reasoned(given))
+    # Of the plan on the page, so that nothing else is approved.
+    body = {**_reasoned(given), "digest": given["digest"]}
+    return ActRequest("PUT", path, command, body=body)
 
 
 def _stop(given: Fields) -> ActRequest:
@@ -216,7 +224,14 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType(
         "merge": Act("Merge the bundle with the next one", ("bundle",), _merge, Operation.SPLIT),
         "drain": Act("Drain the broker", ("broker",), _drain, Operation.DRAIN, has_reason=True),
         "undrain": Act("End the drain", ("broker",), _undrain, Operation.DRAIN),
-        "approve": Act("Approve the plan", ("plan",), _approve, Operation.APPROVE, has_reason=True),
+        "propose": Act("Propose the plan", ("plan",), _propose, Operation.PLAN, has_reason=True),
+        "approve": Act(
+            "Approve the plan",
+            ("plan", "digest"),
+            _approve,
+            Operation.APPROVE,
+            has_reason=True,
+        ),
         "stop": Act("Stop the plan", ("plan",), _stop, Operation.PLAN, has_reason=True),
         "pause": Act("Pause the balancer", (), _pause, Operation.PAUSE, has_reason=True),
         "resume": Act("Resume the balancer", (), _resume, Operation.PAUSE),

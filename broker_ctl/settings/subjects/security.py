@@ -136,8 +136,9 @@ class SecuritySettings:
         bool,
         Setting(
             "dualAuthorizationEnabled",
-            "Whether a plan is approved only by another role than that of its proposer, who has "
-            "to be in operatorRoles or superUserRoles.",
+            "Whether a plan is approved only by another role than the one that has proposed it, "
+            "which has to be in operatorRoles or superUserRoles. To look at a plan proposes "
+            "nothing.",
             used_with=(AUTHENTICATED,),
         ),
     ] = False

@@ -1,4 +1,4 @@
-"""Who is the proposer of a plan, over HTTP: the first role that may propose plans."""
+"""Who is the proposer of a plan, over HTTP: who has proposed it, and nobody who has seen it."""
 
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import DualAuthorizationRequired
@@ -31,14 +31,21 @@ async def send(role: str, method: str, url: str) -> HttpReply:
         return await client.request(method, url)
 
 
-async def test_a_role_that_may_propose_is_the_proposer_and_a_viewer_is_not() -> None:
+async def test_nobody_proposes_by_looking_and_a_viewer_never() -> None:
     async with serving_brokers([free_port()], RULES) as [leader]:
         url = f"{leader.url}/control/v1"
         for role in ROLES:
-            assert (await send(role, "GET", f"{url}/plan?by=mallory")).status == 200
-        assert leader.admin.operations.proposers == ["admin", "operator", ""]
-        shown = (await send("viewer", "GET", f"{url}/plans/{PLAN}")).json()
-        assert (shown["id"], shown["proposed_by"]) == (PLAN, "bert")
+            for path in ("plan", "plan?heal_policies=true", f"plans/{PLAN}", "plans"):
+                assert (await send(role, "GET", f"{url}/{path}")).status == 200
+            assert (await send(role, "GET", f"{url}/proposals")).json() == []
+        assert (await send("viewer", "POST", f"{url}/plans/{PLAN}")).status == 403
+        dry = await send("operator", "POST", f"{url}/plans/{PLAN}?dry_run=true&by=mallory")
+        assert dry.json()["proposed_by"] == "operator"
+        assert (await send("viewer", "GET", f"{url}/proposals")).json() == []
+        made = await send("operator", "POST", f"{url}/plans/{PLAN}?by=mallory")
+        assert (made.json()["id"], made.json()["proposed_by"]) == (PLAN, "operator")
+        [waiting] = (await send("viewer", "GET", f"{url}/proposals")).json()
+        assert waiting == made.json()
 
 
 async def test_the_lack_of_a_second_person_is_an_error_of_rights() -> None:

@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, ShownPlan, digest_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.cluster.imbalance import Imbalance
 from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.errors import PlanMissing
+from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
@@ -25,49 +26,95 @@ MOVE = Transfer(FIRST, A, B, Reason.OVERLOADED, "why", NONE, NONE, NONE)
 PLAN = Plan(7, (MOVE,), (), EVEN, EVEN)
 
 
-def test_the_id_of_a_plan_says_what_it_does_and_for_whom() -> None:
+def test_the_digest_of_a_plan_says_what_it_does_and_for_whom() -> None:
     skip = Skip("cluster", Reason.BELOW_THRESHOLD, "")
-    assert plan_id_of(PLAN) == plan_id_of(replace(PLAN, skipped=(skip,)))
+    assert digest_of(PLAN) == digest_of(replace(PLAN, skipped=(skip,)))
     others = [
         replace(PLAN, epoch=8),
         replace(PLAN, decisions=()),
         replace(PLAN, decisions=(replace(MOVE, destination=C),)),
     ]
-    assert len({plan_id_of(each) for each in [PLAN, *others]}) == 4
-    assert len(plan_id_of(PLAN)) == 12
+    digests = {digest_of(PLAN, stays_in_force=True), *map(digest_of, [PLAN, *others])}
+    assert len(digests) == 5
+    assert {len(each) for each in digests} == {64}
 
 
-def proposal(who: str = "", at_s: float = 100.0, in_force_until_ms: int = 0) -> ProposedPlan:
-    return ProposedPlan((MOVE,), at_s, {}, who, in_force_until_ms)
+def plan_of(number: int, at_s: float = 100.0) -> ShownPlan:
+    return ShownPlan(f"{number:012}{'0' * 52}", (MOVE,), at_s, {"number": number})
+
+
+def id_of(number: int) -> str:
+    return f"{number:012}"
+
+
+def by(who: str) -> AuditInfo:
+    return AuditInfo(1_000, who, "sale")
 
 
 def test_of_the_plans_that_were_shown_the_oldest_are_forgotten() -> None:
-    shown = ProposedPlans()
+    plans = ProposedPlans()
     for number in range(17):
-        shown.add(f"plan {number}", proposal())
-    assert shown.find("plan 16", 700.0).decisions == (MOVE,)
+        plans.show(plan_of(number))
+    assert plans.find(id_of(16), 700.0).decisions == (MOVE,)
     with pytest.raises(PlanMissing):
-        shown.find("plan 0", 100.0)
+        plans.find(id_of(0), 100.0)
     with pytest.raises(PlanMissing):
-        shown.find("plan 16", 700.1)
+        plans.find(id_of(16), 700.1)
 
 
-def test_a_plan_keeps_its_proposer_while_others_review_it() -> None:
-    shown = ProposedPlans()
-    for who, at_s in (("", 100.0), ("anna", 200.0), ("bert", 300.0), ("", 400.0)):
-        shown.add("p", proposal(who, at_s))
-    assert shown.find("p", 1000.0).who == "anna"
-    # After its expiry another role may propose it.
-    shown.add("p", proposal("bert", 1000.1))
-    assert shown.find("p", 1000.1).who == "bert"
+def test_a_look_changes_nothing_of_a_proposal() -> None:
+    plans = ProposedPlans()
+    plans.show(plan_of(1))
+    proposed = plans.propose(id_of(1), by("anna"), 200.0)
+    # The same id with other contents, as often as a reader likes, and many more plans.
+    for number in (1, *range(2, 40)):
+        plans.show(replace(plan_of(number), digest=f"{number:012}{'f' * 52}", decisions=()))
+    assert plans.proposals(799.9) == [proposed]
+    assert plans.find(id_of(1), 799.9) is proposed.plan
+    assert proposed.to_row() == {
+        "number": 1,
+        "proposed_by": "anna",
+        "proposed_ms": 1_000,
+        "proposal_reason": "sale",
+        "expires_ms": 601_000,
+    }
 
 
-def test_the_same_decisions_that_stay_in_force_are_another_proposal() -> None:
-    shown = ProposedPlans()
-    shown.add("p", proposal("anna", 100.0))
-    shown.add("p", proposal("bert", 100.0, in_force_until_ms=5))
-    shown.add("p", proposal("carl", 100.0, in_force_until_ms=6))
-    assert (shown.find("p", 100.0).who, shown.find("p", 100.0).in_force_until_ms) == ("bert", 6)
+def test_a_proposal_ends_and_then_another_role_may_make_one() -> None:
+    plans = ProposedPlans()
+    plans.show(plan_of(1))
+    first = plans.propose(id_of(1), by("anna"), 200.0)
+    assert plans.propose(id_of(1), by("anna"), 300.0) is first
+    with pytest.raises(OrderConflict, match="anna has proposed plan"):
+        plans.propose(id_of(1), by("bert"), 799.9)
+    plans.show(plan_of(1, at_s=800.0))
+    assert plans.proposals(800.0) == []
+    assert plans.propose(id_of(1), by("bert"), 800.0).order.who == "bert"
+
+
+def test_a_dry_run_proposes_nothing_and_an_empty_plan_is_no_proposal() -> None:
+    plans = ProposedPlans()
+    plans.show(plan_of(1))
+    assert plans.propose(id_of(1), by("anna"), 100.0, is_dry_run=True).order.who == "anna"
+    assert plans.proposals(100.0) == []
+    plans.show(replace(plan_of(2), decisions=()))
+    with pytest.raises(OrderConflict, match="is empty"):
+        plans.propose(id_of(2), by("anna"), 100.0)
+    with pytest.raises(PlanMissing):
+        plans.propose(id_of(3), by("anna"), 100.0)
+
+
+def test_the_proposals_of_one_role_leave_room_for_others() -> None:
+    plans = ProposedPlans()
+    for number in range(5):
+        plans.show(plan_of(number))
+    for number in range(4):
+        plans.propose(id_of(number), by("anna"), 100.0)
+    with pytest.raises(OrderConflict, match="4 proposals of anna and 4 in all"):
+        plans.propose(id_of(4), by("anna"), 100.0)
+    assert plans.propose(id_of(4), by("bert"), 100.0).order.who == "bert"
+    plans.close(id_of(0))
+    assert len(plans.proposals(100.0)) == 4
 
 
 @in_virtual_time

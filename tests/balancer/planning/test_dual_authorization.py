@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.errors import DualAuthorizationRequired
+from broker_ctl.errors import DualAuthorizationRequired, OrderConflict
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanRecord
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
@@ -28,26 +27,32 @@ async def a_leader(*, is_needed: bool = True) -> AsyncIterator[tuple[LeaderClust
             yield cluster, balancer
 
 
-async def proposed(balancer: LoadBalancer, who: str) -> dict[str, Any]:
-    plan = await balancer.operations.plan(is_verbose=False, who=who)
-    return dict(balancer.operations.proposed_plan(plan["id"]))
+async def shown(balancer: LoadBalancer) -> tuple[str, str]:
+    """Id and digest of a plan that somebody looks at."""
+    plan = await balancer.operations.plan(is_verbose=False)
+    row = balancer.operations.proposals.plan(plan["id"])
+    assert row["digest"] == plan["digest"]
+    return plan["id"], plan["digest"]
 
 
 @in_virtual_time
 async def test_who_proposed_a_plan_cannot_approve_it_and_another_role_can() -> None:
     async with a_leader() as (cluster, balancer):
-        plan = await proposed(balancer, "anna")
-        assert plan["proposed_by"] == "anna"
-        # Also a review by another role changes nothing about that.
-        assert (await proposed(balancer, "bert"))["proposed_by"] == "anna"
-        with pytest.raises(DualAuthorizationRequired, match="anna has proposed this plan"):
-            await balancer.operations.approve(plan["id"], "anna", "")
+        operations = balancer.operations
+        plan, digest = await shown(balancer)
+        assert (await operations.proposals.propose(plan, "anna", ""))["proposed_by"] == "anna"
+        # A look of another role changes nothing about that.
+        assert await shown(balancer) == (plan, digest)
+        assert operations.proposals.plan(plan)["proposed_by"] == "anna"
+        with pytest.raises(DualAuthorizationRequired, match="anna has proposed plan"):
+            await operations.approve(plan, "anna", "", digest)
         with pytest.raises(DualAuthorizationRequired):
-            await balancer.operations.approve(plan["id"], "anna", "", is_dry_run=True)
-        assert await balancer.operations.plans() == []
-        row = await balancer.operations.approve(plan["id"], "bert", "looks right")
+            await operations.approve(plan, "anna", "", digest, is_dry_run=True)
+        assert await operations.plans() == []
+        row = await operations.approve(plan, "bert", "looks right", digest)
         assert (row["proposed_by"], row["by"]) == ("anna", "bert")
-        node = await cluster.brokers[A].store.get(paths.plan(plan["id"]))
+        assert operations.proposals.open() == []
+        node = await cluster.brokers[A].store.get(paths.plan(plan))
         assert node is not None
         record = PlanRecord.decode(node.path, node.data)
         assert (record.proposed_by, record.order.who) == ("anna", "bert")
@@ -55,16 +60,33 @@ async def test_who_proposed_a_plan_cannot_approve_it_and_another_role_can() -> N
 
 
 @in_virtual_time
-async def test_a_plan_that_only_a_viewer_has_seen_has_no_proposer() -> None:
+async def test_a_plan_that_everybody_has_seen_was_proposed_by_nobody() -> None:
     async with a_leader() as (_, balancer):
-        plan = await proposed(balancer, "")
-        with pytest.raises(DualAuthorizationRequired, match="nobody who may propose plans"):
-            await balancer.operations.approve(plan["id"], "bert", "")
+        for _ in ("anna", "bert", "a viewer"):
+            plan, digest = await shown(balancer)
+        for who in ("anna", "bert"):
+            with pytest.raises(DualAuthorizationRequired, match="nobody has proposed plan"):
+                await balancer.operations.approve(plan, who, "", digest)
+        assert balancer.operations.proposals.open() == []
+
+
+@in_virtual_time
+async def test_an_approval_names_what_was_seen() -> None:
+    async with a_leader() as (_, balancer):
+        plan, digest = await shown(balancer)
+        await balancer.operations.proposals.propose(plan, "anna", "")
+        for wrong, says in (("", "has to name the digest"), ("0" * 64, "is not the one")):
+            with pytest.raises(OrderConflict, match=says):
+                await balancer.operations.approve(plan, "bert", "", wrong)
+        assert await balancer.operations.plans() == []
+        await balancer.operations.approve(plan, "bert", "", digest, is_dry_run=True)
+        # A dry run approves nothing, and ends no proposal.
+        assert len(balancer.operations.proposals.open()) == 1
 
 
 @in_virtual_time
 async def test_without_the_setting_one_role_proposes_and_approves() -> None:
     async with a_leader(is_needed=False) as (_, balancer):
-        plan = await proposed(balancer, "anna")
-        row = await balancer.operations.approve(plan["id"], "anna", "")
+        plan, _ = await shown(balancer)
+        row = await balancer.operations.approve(plan, "anna", "")
         assert (row["proposed_by"], row["by"]) == ("anna", "anna")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker_ctl.balancer.admin.operations import NOW, BalancerOperations, HistoryFilter
+from broker_ctl.balancer.admin.proposals import ProposalOperations
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.cluster.plan_file import PlanFile
@@ -23,35 +24,29 @@ class MemoryOperations(BalancerOperations):
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        self.proposers: list[str] = []
         self.drained: dict[str, dict[str, Any]] = {}
         self.approved: list[dict[str, Any]] = []
         self.refuse: BrokerCtlError | None = None
         self.plan_row: dict[str, Any] = planned()
         self.rollout = MemoryRollouts()
+        self.proposals = MemoryProposals(self)
 
-    async def plan(self, *, is_verbose: bool, who: str = "") -> Mapping[str, Any]:
+    async def plan(self, *, is_verbose: bool) -> Mapping[str, Any]:
         self.asked.append(("plan", is_verbose))
-        self.proposers.append(who)
         return self.plan_row | ({"skipped": [SKIP.to_row()]} if is_verbose else {})
 
-    async def healing_plan(self, *, is_verbose: bool, who: str = "") -> Mapping[str, Any]:
+    async def healing_plan(self, *, is_verbose: bool) -> Mapping[str, Any]:
         self._note("healing_plan", is_verbose)
-        self.proposers.append(who)
         return self.plan_row
 
-    async def plan_of_file(self, file: PlanFile, who: str = "") -> Mapping[str, Any]:
+    async def plan_of_file(self, file: PlanFile) -> Mapping[str, Any]:
         self._note("plan_of_file", file)
-        self.proposers.append(who)
         return self.plan_row | {"skipped": [SKIP.to_row()], "hash": file.hash}
 
-    def proposed_plan(self, plan_id: str) -> Mapping[str, Any]:
-        self._note("proposed_plan", plan_id)
-        return self.plan_row | {"proposed_by": "bert"}
-
     async def approve(
-        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+        self, plan_id: str, who: str, why: str, digest: str = "", *, is_dry_run: bool = False
     ) -> Mapping[str, Any]:
+        assert digest in {"", self.plan_row["digest"]}
         if is_dry_run:
             self._refuse()
             return approved(plan_id, who, why)
@@ -122,12 +117,41 @@ class MemoryOperations(BalancerOperations):
         self.asked.append(asked)
 
 
+class MemoryProposals(ProposalOperations):
+    """Of one role, for the plan that this leader shows."""
+
+    def __init__(self, operations: MemoryOperations) -> None:
+        self._operations = operations
+        self._open: list[dict[str, Any]] = []
+
+    def plan(self, plan_id: str) -> Mapping[str, Any]:
+        self._operations._note("proposed_plan", plan_id)
+        return self._row("bert", "")
+
+    def open(self) -> list[dict[str, Any]]:
+        return self._open
+
+    async def propose(
+        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
+        row = self._row(who, why)
+        if not is_dry_run:
+            self._operations._note("propose", plan_id, who, why)
+            self._open = [row]
+        return row
+
+    def _row(self, who: str, why: str) -> dict[str, Any]:
+        times = {"proposed_ms": 1, "expires_ms": 600_001}
+        return self._operations.plan_row | times | {"proposed_by": who, "proposal_reason": why}
+
+
 def planned() -> dict[str, Any]:
     """The forecast of a plan with one transfer."""
     load_vector, none = LoadVector(0.1, 1e8, 100.0, 5), LoadVector(0.5)
     move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", load_vector, none, none)
     return {
         "id": "0123456789ab",
+        "digest": f"0123456789ab{'0' * 52}",
         "held_back": "",
         "epoch": 9,
         "sentence": "plan of epoch 9: 1 transfer",

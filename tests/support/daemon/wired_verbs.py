@@ -50,6 +50,11 @@ def by(reason: str = "") -> dict[str, str]:
     return {"by": NAMED, "reason": reason}
 
 
+def seen(reason: str = "") -> dict[str, str]:
+    """The same, for a plan that was shown."""
+    return {**by(reason), "digest": DIGEST}
+
+
 STATUS: Final = "/control/v1/status"
 TENANTS: Final = "/admin/v2/tenants"
 CLUSTERS: Final = "/admin/v2/clusters"
@@ -64,6 +69,7 @@ REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
 DRAINED: Final = "/control/v1/drains/FOLLOWER"
 PLANS: Final = "/control/v1/plans"
 PLAN: Final = "0123456789ab"
+DIGEST: Final = f"{PLAN}{'0' * 52}"
 ROLLOUT: Final = "/control/v1/rollout"
 ROLLED: Final = "rollout run --restart-command true"
 POD_OPTIONS: Final = (
@@ -237,6 +243,7 @@ READS: Final = (
     Typed("plan --heal-policies", get("/control/v1/plan?heal_policies=true")),
     Typed("plan --from placement.json", (request("POST", PLANS, "placement.json"),)),
     Typed("plan --progress", get(PLANS)),
+    Typed("plan --proposals", get("/control/v1/proposals")),
     Typed(f"plan --show {PLAN}", get(f"{PLANS}/{PLAN}")),
     Typed(
         "rollout plan",
@@ -370,13 +377,24 @@ BALANCING: Final = (
     ),
     Typed(
         "plan --approve --wait",
-        (*get("/control/v1/plan"), *act("PUT", f"{PLANS}/{PLAN}", by()), *get(PLANS, PLANS)),
+        (*get("/control/v1/plan"), *act("PUT", f"{PLANS}/{PLAN}", seen()), *get(PLANS, PLANS)),
     ),
     Typed(
         "plan --approve --from placement.json",
-        (request("POST", PLANS, "placement.json"), *act("PUT", f"{PLANS}/{PLAN}", by())),
+        (request("POST", PLANS, "placement.json"), *act("PUT", f"{PLANS}/{PLAN}", seen())),
     ),
-    Typed(f"plan --approve {PLAN} --reason sale", act("PUT", f"{PLANS}/{PLAN}", by("sale"))),
+    Typed(
+        f"plan --approve {PLAN} --reason sale",
+        (*get(f"{PLANS}/{PLAN}"), *act("PUT", f"{PLANS}/{PLAN}", seen("sale"))),
+    ),
+    Typed(
+        "plan --propose --heal-policies",
+        (*get("/control/v1/plan?heal_policies=true"), *act("POST", f"{PLANS}/{PLAN}", by())),
+    ),
+    Typed(
+        f"plan --propose {PLAN} --reason sale",
+        (*get(f"{PLANS}/{PLAN}"), *act("POST", f"{PLANS}/{PLAN}", by("sale"))),
+    ),
     Typed(
         "plan --stop",
         (*get(PLANS), *act("DELETE", f"{PLANS}/{PLAN}", by())),

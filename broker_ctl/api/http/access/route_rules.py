@@ -146,6 +146,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/plan
         GET /control/v1/plans
         GET /control/v1/plans/{plan}
+        GET /control/v1/proposals
         GET /control/v1/rollout
         GET /control/v1/rollout/plan
         GET /control/v1/history
@@ -189,6 +190,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     """,
     (Operation.PLAN, ResourceKind.CLUSTER): """
         POST /control/v1/plans
+        POST /control/v1/plans/{plan}
         DELETE /control/v1/plans/{plan}
         POST /control/v1/partitions/plan
     """,
