@@ -101,18 +101,49 @@ def test_a_daemon_starts_with_the_settings(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_a_daemon_has_no_rights(case: str) -> None:
     spec = pods(case)
-    assert spec["securityContext"]["runAsNonRoot"] is True
+    own = {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        # Where the platform chooses them, as OpenShift does, none is named.
+        **({} if case == "attach-admin" else own),
+    }
     assert spec["automountServiceAccountToken"] is (case == "attach-admin")
-    security = spec["containers"][0]["securityContext"]
-    assert security["readOnlyRootFilesystem"] is True
-    assert security["allowPrivilegeEscalation"] is False
-    assert security["capabilities"] == {"drop": ["ALL"]}
+    for container in spec["containers"]:
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+    assert spec["containers"][0]["resources"]["limits"].keys() == {"memory"}
+    for volume in spec["volumes"]:
+        assert volume.get("emptyDir", {"sizeLimit": ""}).keys() >= {"sizeLimit"}, volume
     writable = {
         each["mountPath"]
         for each in spec["containers"][0]["volumeMounts"]
         if not each.get("readOnly")
     }
     assert writable <= {"/var/lib/broker-ctl", "/tmp", "/lifecycle"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tokens_cross_the_network_of_the_pods_over_tls_unless_that_is_permitted(case: str) -> None:
+    values = yaml.safe_load((HELM / "tests" / f"{case}.yaml").read_text(encoding="utf-8"))
+    conf = object_of(case, "ConfigMap")["data"]["broker.conf"].splitlines()
+    is_clear = values["tls"].get("allowCleartext", False)
+    assert ("allowCleartextCredentials=true" in conf) is is_clear
+    assert ("webServicePort=" in conf) is not is_clear
+    assert ("webServicePortTls=8443" in conf) is not is_clear
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert defaults["tls"] == {"existingSecret": "", "allowCleartext": False}
+
+
+def test_an_image_is_named_by_its_digest_where_one_is_given() -> None:
+    for case in CASES:
+        values = yaml.safe_load((HELM / "tests" / f"{case}.yaml").read_text(encoding="utf-8"))
+        digest = values.get("image", {}).get("digest", "")
+        image = pods(case)["containers"][0]["image"]
+        assert image.partition("@")[2] == digest
+    assert "@sha256:" in pods("beside")["containers"][0]["image"]
 
 
 def test_without_zookeeper_the_account_may_change_its_two_objects_only() -> None:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.settings.root import Settings
@@ -40,6 +41,33 @@ def reading_of(broker: str) -> Reading:
 def instructions(word: str) -> list[str]:
     whole_lines = DOCKERFILE.replace("\\\n", " ")
     return re.findall(rf"^(?:HEALTHCHECK .*)?{word} (.*)$", whole_lines, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "service"), [("x-broker", "broker"), ("x-zookeeper", "zookeeper")]
+)
+def test_a_container_has_no_rights_and_bounds(anchor: str, service: str) -> None:
+    composition = yaml.safe_load(COMPOSE)
+    common = composition[anchor]
+    assert common["read_only"] is True
+    assert common["cap_drop"] == ["ALL"]
+    assert common["security_opt"] == ["no-new-privileges:true"]
+    assert common["mem_limit"] == "1g"
+    assert common["pids_limit"] > 0
+    for mount in common["tmpfs"]:
+        assert "size=" in mount
+    found = [each for name, each in composition["services"].items() if name.startswith(service)]
+    assert len(found) == 3
+    for each in found:
+        # None of them takes a bound away.
+        assert {key: each[key] for key in common} == common
+        for volume in each["volumes"]:
+            assert volume.startswith(f"{service}-") or volume.endswith(":ro")
+    if service == "zookeeper":
+        heap_mb = {int(each["environment"]["ZK_SERVER_HEAP"]) for each in found}
+        # What Java needs beside its heap has room.
+        assert heap_mb == {512}
+        assert common["user"] == "1000:1000"
 
 
 def test_there_are_three_brokers_and_an_ensemble() -> None:

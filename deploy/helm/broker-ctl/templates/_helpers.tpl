@@ -15,7 +15,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "broker-ctl.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* Not empty: the state is in objects of the API server. */}}
@@ -86,9 +86,11 @@ logFormat=json
 {{/* What both kinds of pods have: security, probes, mounts. */}}
 {{- define "broker-ctl.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
+{{- range $key, $number := .Values.podSecurity }}
+{{- if $number }}
+{{ $key }}: {{ int64 $number }}
+{{- end }}
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
