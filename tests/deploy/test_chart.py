@@ -170,6 +170,24 @@ def test_without_zookeeper_the_account_may_change_its_two_objects_only() -> None
     assert (subject["kind"], subject["name"]) == ("ServiceAccount", account)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_no_account_has_a_right_to_a_secret(case: str) -> None:
+    kinds = {each["kind"] for each in objects(case)}
+    assert not kinds & {"ClusterRole", "ClusterRoleBinding", "Secret"}
+    for each in objects(case):
+        for rule in each.get("rules", ()):
+            assert set(rule["resources"]) <= {"leases", "configmaps", "pods", "statefulsets"}
+            assert "*" not in [*rule["resources"], *rule["verbs"], *rule["apiGroups"]]
+
+
+def test_the_account_of_rollouts_deletes_pods_of_its_set_only() -> None:
+    (role,) = [each for each in objects("beside") if each["kind"] == "Role"]
+    deleting = [rule for rule in role["rules"] if "delete" in rule["verbs"]]
+    pods_of_set = {f"prod-broker-ctl-{number}" for number in range(3)}
+    assert [set(rule["resourceNames"]) for rule in deleting] == [pods_of_set]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "delete"}
+
+
 def test_the_broker_process_outlives_the_drain() -> None:
     daemon, broker = pods("beside")["containers"]
     drain = daemon["lifecycle"]["preStop"]["exec"]["command"][-1]

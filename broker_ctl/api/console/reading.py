@@ -189,16 +189,23 @@ class Reading:
             offered=offered,
         )
 
+    def role_of(self, request: web.Request, token: bytes) -> str:
+        """The role that a token has; empty: none, or nobody has one here."""
+        authenticator = self.rules.authenticator
+        if authenticator is None:
+            return ""
+        principal = authenticator.authenticate(evidence_of(request, token))
+        return "" if principal is None else principal.role
+
     def _rights(self, request: web.Request) -> tuple[str, frozenset[Operation]]:
         """The role of a client, and what is offered to it; the API decides again."""
-        authenticator, policy = self.rules.authenticator, self.rules.policy
-        if authenticator is None or policy is None:
+        policy = self.rules.policy
+        if self.rules.authenticator is None or policy is None:
             return "", frozenset(Operation)
         token = self.sessions.token_of(request).encode() or token_in(request)
-        principal = authenticator.authenticate(evidence_of(request, token))
-        if principal is None:
+        role = self.role_of(request, token)
+        if not role:
             return "", frozenset()
-        role = principal.role
         return role, frozenset(each for each in Operation if policy.allows_everywhere(role, each))
 
     def _unknown_status(self) -> Row:

@@ -5,7 +5,7 @@ again each time: a token that is withdrawn or expires ends what its session may 
 """
 
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -16,12 +16,14 @@ from broker_ctl.clock import Clock
 
 _ID_BYTES: Final = 32
 _MOST_SESSIONS: Final = 1000
+_MOST_OF_ROLE: Final = 100
 _LIFE_S: Final = 12 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
     token: str = field(repr=False)
+    role: str
     end_s: float
 
 
@@ -40,25 +42,39 @@ class Sessions:
 
     def token_of(self, request: web.Request) -> str:
         """The token of a request's session; empty: it has none."""
-        key = _key(request.cookies.get(self.cookie, ""))
-        session = self._open.get(key)
-        if session is not None and session.end_s <= self._clock.now_s():
-            del self._open[key]
-            session = None
+        self._forget_ended()
+        session = self._open.get(_key(request.cookies.get(self.cookie, "")))
         return "" if session is None else session.token
 
-    def begin(self, request: web.Request, token: str) -> str:
-        """Begin a session; the value of ``Set-Cookie``. The oldest ends if there are too many."""
-        while len(self._open) >= _MOST_SESSIONS:
-            self._open.popitem(last=False)
+    def begin(self, request: web.Request, token: str, role: str) -> str:
+        """Begin a session; the value of ``Set-Cookie``.
+
+        Where a role has too many, its oldest ends; where all have, the oldest of the role that has
+        most: nobody ends the sessions of others by signing in.
+        """
+        self._forget_ended()
+        of_roles = Counter(session.role for session in self._open.values())
+        if of_roles[role] >= _MOST_OF_ROLE:
+            self._end_oldest_of(role)
+        elif len(self._open) >= _MOST_SESSIONS:
+            self._end_oldest_of(of_roles.most_common(1)[0][0])
         session_id = secrets.token_urlsafe(_ID_BYTES)
-        self._open[_key(session_id)] = _Session(token, self._clock.now_s() + _LIFE_S)
+        self._open[_key(session_id)] = _Session(token, role, self._clock.now_s() + _LIFE_S)
         return self._set_cookie(request, session_id, _LIFE_S)
 
     def end(self, request: web.Request) -> str:
         """End the session of a request; the value of ``Set-Cookie``."""
         self._open.pop(_key(request.cookies.get(self.cookie, "")), None)
         return self._set_cookie(request, "", 0)
+
+    def _forget_ended(self) -> None:
+        """Forget the tokens of sessions that nobody has ended; the first to end come first."""
+        now_s = self._clock.now_s()
+        while self._open and next(iter(self._open.values())).end_s <= now_s:
+            self._open.popitem(last=False)
+
+    def _end_oldest_of(self, role: str) -> None:
+        del self._open[next(key for key, one in self._open.items() if one.role == role)]
 
     def _set_cookie(self, request: web.Request, value: str, age_s: int) -> str:
         attributes = f"Path=/ui; Max-Age={age_s}; HttpOnly; SameSite=Strict"

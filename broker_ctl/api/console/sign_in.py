@@ -48,7 +48,9 @@ class SignInRoutes:
         if not reply.is_done:
             return self._form(request, f"Not signed in: {reply.reason}.", HTTPStatus.UNAUTHORIZED)
         response = html.see_other("/ui/")
-        response.headers[hdrs.SET_COOKIE] = self._reading.sessions.begin(request, token)
+        response.headers[hdrs.SET_COOKIE] = self._reading.sessions.begin(
+            request, token, self._reading.role_of(request, token.encode())
+        )
         return response
 
     async def sign_out(self, request: web.Request) -> web.Response:

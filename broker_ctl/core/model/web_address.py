@@ -15,6 +15,9 @@ _BROKER_ID: Final = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
 _MOST_BROKER_ID: Final = 260
 # An entry for all names without a dot: the resolver of one network has them all.
 _UNDOTTED: Final = "."
+# Top-level domains of private networks: nobody can buy a name there. Elsewhere only a list that is never
+# complete tells a domain of one owner from one of many, as co.uk and the names of load balancers in clouds.
+_PRIVATE: Final = frozenset({"internal", "lan", "local", "localdomain", "svc", "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,14 @@ class AllowedHosts:
 
     @classmethod
     def around(cls, hosts: Iterable[str]) -> Self:
-        """These hosts, and all names of their domains; of an IP address, this one alone."""
+        """These hosts, and all names of their domains where these are of a private network."""
         entries: dict[str, None] = {}
         for host in map(canonical_host, hosts):
             entries[host] = None
             domain = host.partition(".")[2]
             if _is_undotted_name(host):
                 entries[_UNDOTTED] = None
-            elif "." in domain and not _is_ip(host):
+            elif "." in domain and domain.rpartition(".")[2] in _PRIVATE:
                 entries[f".{domain}"] = None
         return cls(tuple(entries))
 

@@ -41,7 +41,8 @@ class PulsarSettings:
             "pulsarAdminAllowedHosts",
             "The only hosts to which pulsarTokenFile is sent where the cluster's registry names "
             "them; .example.com stands for every name below it. Empty: the hosts of "
-            "pulsarAdminUrl, and every name of their domains.",
+            "pulsarAdminUrl, and other names of a private network: in the same domain of .svc, "
+            ".local, .internal, .lan, .localdomain or .test, or without a dot as they are.",
             matches=rf"\.?(?:{HOST})",
             allowed="a host, an IP address or .domain",
             used_with=(ATTACHED,),

@@ -68,18 +68,28 @@ def test_a_list_has_hosts_and_domains() -> None:
         assert not hosts.allows(host), host
 
 
-def test_around_a_name_is_its_domain() -> None:
-    hosts = AllowedHosts.around(["admin.pulsar.example.com"])
-    for host in ("admin.pulsar.example.com", "b-1.pulsar.example.com", "b.x.pulsar.example.com"):
-        assert hosts.allows(host), host
-    for host in ("b.example.com", "pulsar.example.com", "b", "10.0.0.1", "pulsar.example.com.x"):
+def test_around_a_name_of_a_private_network_is_its_domain() -> None:
+    hosts = AllowedHosts.around(["admin.pulsar.svc.cluster.local"])
+    for host in ("admin", "b-1", "b.x"):
+        assert hosts.allows(f"{host}.pulsar.svc.cluster.local"), host
+    for host in ("b.other.svc.cluster.local", "pulsar.svc.cluster.local", "b", "10.0.0.1"):
         assert not hosts.allows(host), host
+    assert AllowedHosts.around(["a.pulsar.svc"]).allows("b.pulsar.svc")
 
 
-def test_around_a_name_below_a_top_level_domain_is_that_name_alone() -> None:
-    hosts = AllowedHosts.around(["pulsar.com"])
-    assert hosts.allows("pulsar.com")
-    assert not hosts.allows("evil.com")
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("pulsar.com", "pulsar.co.uk", "a.pulsar.example.com", "pulsar.local.com", "a.local"),
+        *("pulsar-1.eu-west-1.elb.amazonaws.com", "a.azurewebsites.net", "pulsar.github.io"),
+    ],
+)
+def test_around_a_name_that_others_may_have_neighbours_of_is_that_name_alone(host: str) -> None:
+    hosts = AllowedHosts.around([host])
+    domain = host.partition(".")[2]
+    assert hosts.allows(host)
+    for other in (f"evil.{domain}", f"x.{host}", domain, "evil"):
+        assert not hosts.allows(other), other
 
 
 def test_around_a_name_without_a_domain_are_other_such_names() -> None:

@@ -12,6 +12,8 @@ import pytest
 import broker_ctl
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime import live_names
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.errors import InvalidName, InvalidPath
 from broker_ctl.store import partition_paths, paths
 from tests.security.surface.conftest import TOKENS
@@ -90,6 +92,13 @@ def test_each_family_of_paths_is_among_them() -> None:
     assert {"registration 0", "drain 0", "plan 0", "tenant 0", "topic 0", "deletion 0"} <= set(
         BUILDERS
     )
+
+
+@pytest.mark.parametrize("name", [*LEAVING, "a b", "a:b", "a\\b", "x" * 250])
+def test_no_name_of_a_topic_of_the_controller_leaves_a_directory(name: str, tmp_path: Path) -> None:
+    storage = DirectoryStorage(tmp_path)
+    with pytest.raises(InvalidName):
+        storage._log_path(TopicPartition(name, 0))
 
 
 async def test_no_name_in_a_path_breaks_a_route_or_reaches_a_node(secured: Broker) -> None:

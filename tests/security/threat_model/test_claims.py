@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.store.signed.families import FAMILIES
 from tests.support.rules.named_tests import exists, names_used_by
 
@@ -21,7 +22,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = _FILE
 DECLARED: Final = {
     "routes": {"ROUTES", "ROUTE_RULES"},
     "ports": {"PORT_KEYS", "HTTP"},
-    "files": {"DECLARATIONS", "TRUSTED_FILES", "USES"},
+    "files": {"DECLARATIONS", "TRUSTED", "TRUSTED_FILES", "USES"},
     "names": {"BUILDERS", "ROUTES", "FINDERS", "STARTING"},
     "settings": {"DECLARATIONS"},
     "code": {"PACKAGE", "API"},
@@ -103,3 +104,14 @@ def test_the_page_names_each_family_that_is_signed() -> None:
         for name in re.findall(r"`([\w-]+)`", row.split("|")[1])
     }
     assert named == set(FAMILIES)
+
+
+def test_the_page_names_each_authority() -> None:
+    authorities = {
+        key
+        for key, one in DECLARATIONS.items()
+        if one.setting.guard is not None
+        and re.search(r"TrustCertsFilePath$|CaFile$", key, re.IGNORECASE)
+    }
+    (row,) = [row for row in rows(PAGE) if row.startswith("authorities: ")]
+    assert set(re.findall(r"`(\w+)`", row)) == authorities

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -150,6 +151,29 @@ async def test_a_former_holder_that_slept_can_neither_renew_nor_write() -> None:
         with pytest.raises(SessionExpired):
             await a.renew()
         assert await b.read() == b"one"
+
+
+async def test_who_may_update_the_objects_says_what_the_state_is_and_who_holds_it() -> None:
+    server = ApiServer()
+    async with candidates(server, "a", "b", "stranger") as ((a, _), (b, clock), (stranger, _)):
+        await a.acquire(TIMEOUT_S)
+        await a.write(b"one")
+        # An account with the right to update both: nothing in them is signed.
+        lease = server.objects["leases", "here", "state"]
+        lease["spec"]["holderIdentity"] = "stranger"
+        server._store(("leases", "here", "state"), lease)
+        kept = server.objects["configmaps", "here", "state"]
+        kept["binaryData"]["state"] = b64encode(b"forged").decode()
+        server._store(("configmaps", "here", "state"), kept)
+        for act in (a.renew(), a.write(b"two")):
+            # The holder notices, and acts no more.
+            with pytest.raises(SessionExpired):
+                await act
+        assert await stranger.read() == b"forged"
+        with pytest.raises(ConnectionLoss, match="stranger holds the Lease"):
+            await b.acquire(TIMEOUT_S)
+        clock.ahead_s += TIMEOUT_S
+        assert await b.acquire(TIMEOUT_S) == b"forged"
 
 
 async def test_a_lost_answer_is_resolved_by_reading() -> None:
