@@ -15,8 +15,8 @@ _BROKER_ID: Final = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
 _MOST_BROKER_ID: Final = 260
 # An entry for all names without a dot: the resolver of one network has them all.
 _UNDOTTED: Final = "."
-# Top-level domains of private networks: nobody can buy a name there. Elsewhere only a list that is never
-# complete tells a domain of one owner from one of many, as co.uk and the names of load balancers in clouds.
+# Top-level domains of private networks: nobody can buy a name there. Elsewhere only a list that is
+# never complete tells a domain of one owner from one of many, as co.uk and those of clouds.
 _PRIVATE: Final = frozenset({"internal", "lan", "local", "localdomain", "svc", "test"})
 
 
