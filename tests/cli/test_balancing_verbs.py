@@ -257,7 +257,7 @@ def test_a_plan_that_failed_in_part_ends_with_an_error(
         del plan_id, who, why, digest, is_dry_run
         return operations.approved[0]
 
-    operations.approve = approve  # type: ignore[method-assign]
+    operations.approve = approve  # type: ignore[assignment,method-assign]
     result = cluster.run("plan", "--approve", PLAN, "--wait", "--yes")
     assert result.exit_code == 1
     assert result.stdout.endswith(f"plan {PLAN} is done: 1 done, 1 failed\n")

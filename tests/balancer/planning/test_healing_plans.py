@@ -25,7 +25,7 @@ async def test_an_approved_plan_heals_a_policy_that_was_set_after_the_placement(
             assert balancer.overview()["misplaced_bundles"] == 0
             assert (await balancer.operations.healing_plan(is_verbose=False))["decisions"] == []
             cluster.constraints = Constraints((POLICY,))
-            plan = await balancer.operations.healing_plan(is_verbose=True, who="me")
+            plan = await balancer.operations.healing_plan(is_verbose=True)
             # All at once, whatever may be in flight at a time.
             assert {row["bundle"] for row in plan["decisions"]} == set(map(str, RING.bundles[:6]))
             assert {row["reason"] for row in plan["decisions"]} == {"isolation"}

@@ -152,7 +152,7 @@ class Operators:
 
     async def approve_plan(self) -> None:
         async def approve(leader: BalancerOperations) -> None:
-            plan = await leader.plan(is_verbose=False, who=_WHO)
+            plan = await leader.plan(is_verbose=False)
             await leader.approve(plan["id"], _WHO, "")
 
         await self._ask("approve", approve)

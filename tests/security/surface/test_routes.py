@@ -152,8 +152,8 @@ async def test_a_signature_of_a_broker_opens_no_route_but_those_of_brokers(
     asker.close()
     commands = {str(route) for route in ROUTES if is_command(route)}
     # What depends on nothing is for every role, that of brokers among them.
-    harmless = {str(route) for route in ROUTES if route.access is Exempt.AUTHENTICATED}
-    assert reached - harmless == commands | FORWARDED
+    of_all = {str(route) for route in ROUTES if route.access is Exempt.AUTHENTICATED}
+    assert reached - of_all == commands | FORWARDED
 
 
 def is_command(route: Route) -> bool:
