@@ -9,6 +9,7 @@ import pytest
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
+from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.settings.http_ports import HttpPort, PortRole
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
@@ -44,6 +45,7 @@ async def harmless(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
         role="broker",
         is_required=True,
         on_refusal=lambda _: None,
+        bounds=BoundInstruments(),
     )
     further = tuple(HttpPort(role, port=0) for role in PortRole if role is not PortRole.PUBLIC)
     rules = replace(SECURED, peers=peers, further_ports=further)
