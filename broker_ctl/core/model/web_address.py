@@ -16,7 +16,7 @@ _MOST_BROKER_ID: Final = 260
 # An entry for all names without a dot: the resolver of one network has them all.
 _UNDOTTED: Final = "."
 # Top-level domains of private networks: nobody can buy a name there. Elsewhere only a list that is
-# never complete tells a domain of one owner from one of many, as co.uk and those of clouds.
+# never complete separates a domain of one owner from one of many, as co.uk and those of clouds.
 _PRIVATE: Final = frozenset({"internal", "lan", "local", "localdomain", "svc", "test"})
 
 

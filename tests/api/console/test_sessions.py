@@ -43,6 +43,6 @@ def test_a_token_of_a_session_that_has_ended_is_forgotten() -> None:
     clock.time_s = sessions._LIFE_S - 1
     assert token_of(opened, cookie)
     clock.time_s = sessions._LIFE_S
-    # Whoever asks next.
+    # Any client may ask next.
     assert token_of(opened, "") == ""
     assert not opened._open

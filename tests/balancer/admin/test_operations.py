@@ -92,7 +92,7 @@ def test_a_proposal_ends_and_then_another_role_may_make_one() -> None:
     assert plans.propose(id_of(1), by("bert"), 800.0).order.who == "bert"
 
 
-def test_a_dry_run_proposes_nothing_and_an_empty_plan_is_no_proposal() -> None:
+def test_a_dry_run_proposes_nothing_and_an_empty_plan_cannot_be_proposed() -> None:
     plans = ProposedPlans()
     plans.show(plan_of(1))
     assert plans.propose(id_of(1), by("anna"), 100.0, is_dry_run=True).order.who == "anna"

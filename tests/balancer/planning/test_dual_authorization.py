@@ -28,7 +28,7 @@ async def a_leader(*, is_needed: bool = True) -> AsyncIterator[tuple[LeaderClust
 
 
 async def shown(balancer: LoadBalancer) -> tuple[str, str]:
-    """Id and digest of a plan that somebody looks at."""
+    """Id and digest of a plan that is looked at."""
     plan = await balancer.operations.plan(is_verbose=False)
     row = balancer.operations.proposals.plan(plan["id"])
     assert row["digest"] == plan["digest"]

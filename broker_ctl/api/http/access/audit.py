@@ -158,7 +158,7 @@ def _is_of_operator(request: web.Request, route: str) -> bool:
     if not isinstance(access, Rule):
         return False
     is_command = access.operation is Operation.COMMAND
-    # Without authentication nobody can tell brokers, which send nearly all commands.
+    # Without authentication nobody knows brokers apart, which send nearly all commands.
     return not is_command or (principal_of(request) is not None and not sender_of(request))
 
 
