@@ -58,7 +58,7 @@ class Route:
 
     @property
     def is_of_client(self) -> bool:
-        """Whether a public port serves it also where there are others; written without the filter of ports."""
+        """Whether a public port serves it also where there are others."""
         if isinstance(self.access, Rule):
             return self.access.operation is Operation.LOOKUP
         return self.access not in {Exempt.CONSOLE, Exempt.DATA_PLANE}
