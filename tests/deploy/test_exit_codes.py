@@ -18,6 +18,7 @@ from tests.support.daemon.webhook_process import broker_process, webhook
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, before_3_6
+from tests.support.zookeeper.keeper_like import KeeperLike
 from tests.support.zookeeper.restorable import Servers, restorable
 
 DEADLINE_S = 60.0
@@ -124,6 +125,28 @@ async def test_a_zookeeper_that_is_too_old_ends_the_daemon_with_a_code_of_its_ow
             assert await ended(daemon) == exit_codes.TOO_OLD
             log = daemon.files.log.read_text(encoding="utf-8")
             assert f"{fake.address}: this ZooKeeper knows no persistent recursive watch" in log
+            assert "Traceback" not in log
+        finally:
+            await put_away(daemon)
+
+
+@pytest.mark.parametrize("key", ["metadataStoreUrl", "configurationMetadataStoreUrl"])
+async def test_a_server_whose_watches_do_not_name_the_node_ends_the_daemon_with_the_same_code(
+    key: str, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    server = zookeeper.servers[0]
+    async with KeeperLike.before(server.client_port) as keeper:
+        url = {
+            "metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}",
+            key: f"zk:{keeper.address}{chroot}",
+        }
+        daemon = DaemonProcess(tmp_path, 1, {**url, **TICK})
+        await daemon.start()
+        try:
+            assert await ended(daemon) == exit_codes.TOO_OLD
+            log = daemon.files.log.read_text(encoding="utf-8")
+            assert f"{keeper.address}: below a recursive watch of " in log
+            assert "copies of nodes would be silently wrong" in log
             assert "Traceback" not in log
         finally:
             await put_away(daemon)

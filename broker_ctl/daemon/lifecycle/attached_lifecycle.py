@@ -173,6 +173,8 @@ async def open_cluster(attached: Attached) -> None:
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
     base.ticks.compare(await base.store.least_timeouts_s())
+    if base.configuration_store is not base.store:
+        await base.configuration_store.least_timeouts_s()
     await attached.source.start()
     await retry(
         partial(_require_cluster, attached),

@@ -14,7 +14,7 @@ HISTORY_BEHIND: Final = 65
 RETRIES_USED_UP: Final = 69
 # zookeeperSessionExpiredPolicy=shutdown.
 SESSION_LOST: Final = 70
-# A ZooKeeper server is too old for a required request.
+# A ZooKeeper server is too old for a required request, or its watches do not name what changed.
 TOO_OLD: Final = 76
 # ZooKeeper refuses our credentials: starting again would not help.
 NOT_ADMITTED: Final = 77

@@ -9,17 +9,32 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from broker_ctl import errors
 from broker_ctl.addresses import Server
+from broker_ctl.store.interface import (
+    Change,
+    Create,
+    CreateMode,
+    Delete,
+    Notification,
+    SetData,
+    Versioned,
+)
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access.identity import ProvenIdentity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.pending import Xids
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
-_NEEDED: Final = "ZooKeeper 3.6"
+_NEEDED: Final = "ZooKeeper 3.6 or newer is needed on all servers"
+_TOO_OLD: Final = f"this ZooKeeper knows no persistent recursive watch; {_NEEDED}"
+_NAME: Final = "broker-ctl-probe-"
+_LIFE: Final = [Change.CREATED, Change.MODIFIED, Change.DELETED]
 _ASKED_MS: Final = 1
 LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
@@ -32,27 +47,49 @@ class Probe:
     Attributes:
         least_timeout_s: minSessionTimeout of the server, twice its tickTime unless it is set.
         zxid: a transaction that is committed; 0 if the server does not report it.
-        is_too_old: whether the server lacks persistent recursive watches.
+        lacks: what the server has to do and does not, for operators; empty: nothing is known.
     """
 
     least_timeout_s: float
     zxid: int
-    is_too_old: bool
+    lacks: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTrial:
+    """How to try recursive watches: below one, an ephemeral node is created, changed and deleted.
+
+    That a server takes the request says little. ClickHouse Keeper does, and reports the path of the
+    watch in place of the node's, so that every copy of nodes is silently wrong.
+
+    Attributes:
+        root: what is watched; a node above it, while it does not exist.
+        acl: of the node, packed.
+    """
+
+    root: str
+    identity: ProvenIdentity
+    acl: bytes
 
 
 async def probe(
-    server: Server, *, max_frame_bytes: int, tls: ssl.SSLContext | None = None
+    server: Server,
+    *,
+    max_frame_bytes: int,
+    tls: ssl.SSLContext | None = None,
+    trial: WatchTrial | None = None,
 ) -> Probe:
-    """Ask one server; the caller gives the deadline.
+    """Ask one server, which writes nothing without a ``trial``; the caller gives the deadline.
 
     Raises:
         ConnectionLoss: the server is not reachable, or opens no session now.
     """
     seen = [0]
+    events: list[Notification] = []
     connection, handshake = await Connection.open(
         server,
         wire.connect(_ASKED_MS, 0, _NO_PASSWORD, 0),
-        on_event=lambda _: None,
+        on_event=events.append,
         on_zxid=seen.append,
         on_room=lambda: None,
         max_frame_bytes=max_frame_bytes,
@@ -64,14 +101,51 @@ async def probe(
             raise errors.ConnectionLoss(f"{server} refused to open a session")
         # Each answer, also a refusal, has the zxid of the server.
         await _ask(connection, wire.exists("/"))
-        # This request comes last: a server that does not know it closes the connection.
-        answer = await _ask(connection, wire.add_watch("/"))
-        is_too_old = isinstance(answer, errors.Unsupported)
-        if not is_too_old:
+        root = "/" if trial is None else await _begin(connection, trial)
+        # A server that does not know this request closes the connection.
+        answer = await _ask(connection, wire.add_watch(root))
+        lacks = _TOO_OLD if isinstance(answer, errors.Unsupported) else ""
+        if not lacks:
+            if trial is not None:
+                lacks = await _try(connection, root, trial.acl, events)
             await _ask(connection, wire.close_session())
     finally:
         connection.abort("asked")
-    return Probe(handshake.timeout_ms / 1000, max(seen), is_too_old)
+    return Probe(handshake.timeout_ms / 1000, max(seen), lacks)
+
+
+async def _begin(connection: Connection, trial: WatchTrial) -> str:
+    """Prove the identity, and find what is to be watched."""
+    await trial.identity.prove(connection)
+    root = trial.root or "/"
+    while root != "/" and isinstance(await _ask(connection, wire.exists(root)), errors.NoNode):
+        root = root.rpartition("/")[0] or "/"
+    return root
+
+
+async def _try(
+    connection: Connection, root: str, acl: bytes, events: Sequence[Notification]
+) -> str:
+    """What the watch of ``root`` does that it should not; empty: nothing."""
+    name = f"{root.rstrip('/')}/{_NAME}"
+    create = Create(name, b"", CreateMode.EPHEMERAL_SEQUENTIAL)
+    try:
+        (node,) = await _call(connection, wire.write(create, acl))
+        assert isinstance(node, Versioned)
+        await _call(connection, wire.write(SetData(node.path, b"1"), acl))
+        await _call(connection, wire.write(Delete(node.path), acl))
+    except errors.NoAuth as error:
+        log.info("cannot try the watches of a server in %s: %s", root, error)
+        return ""
+    # An event comes before the reply of the request that caused it.
+    if [event.change for event in events if event.path == node.path] == _LIFE:
+        return ""
+    said = " and ".join(sorted({event.path for event in events})) or "nothing"
+    return (
+        f"below a recursive watch of {root}, {node.path} was created, changed and deleted, and the "
+        f"server reported {said}, not each change of that node (ClickHouse Keeper does so): copies "
+        f"of nodes would be silently wrong; {_NEEDED}"
+    )
 
 
 async def least_timeouts_s(
@@ -79,34 +153,32 @@ async def least_timeouts_s(
     *,
     max_frame_bytes: int,
     tls: ssl.SSLContext | None = None,
+    trial: WatchTrial | None = None,
 ) -> list[float]:
     """What each server that answers in time grants a session at least.
 
     Raises:
-        Unsupported: one is older than what this client needs.
+        Unsupported: one is older than what this client needs, or its watches fail the ``trial``.
     """
     found: list[float] = []
-    too_old: list[str] = []
+    unfit: list[str] = []
 
     async def ask(server: Server) -> None:
         try:
             async with asyncio.timeout(LIMIT_S):
-                one = await probe(server, max_frame_bytes=max_frame_bytes, tls=tls)
+                one = await probe(server, max_frame_bytes=max_frame_bytes, tls=tls, trial=trial)
         except (errors.StoreError, TimeoutError) as error:
             log.info("cannot read minSessionTimeout of %s: %s", server, error)
         else:
             found.append(one.least_timeout_s)
-            if one.is_too_old:
-                too_old.append(str(server))
+            if one.lacks:
+                unfit.append(f"{server}: {one.lacks}")
 
     async with asyncio.TaskGroup() as group:
         for server in servers:
             group.create_task(ask(server), name=f"shortest session of {server}")
-    if too_old:
-        raise errors.Unsupported(
-            f"{', '.join(sorted(too_old))}: this ZooKeeper knows no persistent recursive watch; "
-            f"{_NEEDED} or newer is needed on all servers"
-        )
+    if unfit:
+        raise errors.Unsupported("; ".join(sorted(unfit)))
     return found
 
 
@@ -144,10 +216,14 @@ class HistoryCheck:
 
 async def _ask(connection: Connection, call: wire.Call[Any]) -> errors.StoreError | None:
     """The error code of the server's answer."""
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    connection.send(call, answer)
     try:
-        await answer
+        await _call(connection, call)
     except errors.StoreError as error:
         return error
     return None
+
+
+async def _call(connection: Connection, call: wire.Call[T]) -> T:
+    answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    connection.send(call, answer)
+    return await answer

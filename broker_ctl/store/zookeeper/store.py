@@ -30,13 +30,13 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
-from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper import packing, wire
 from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, NodeAccess, ProvenIdentity
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import OnReply
-from broker_ctl.store.zookeeper.probe import LIMIT_S, least_timeouts_s
+from broker_ctl.store.zookeeper.probe import LIMIT_S, WatchTrial, least_timeouts_s
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 
@@ -201,12 +201,13 @@ class ZooKeeperStore:
         """What each server that answers in time grants a session at least: minSessionTimeout.
 
         Raises:
-            Unsupported: one is too old.
+            Unsupported: one is too old, or its watches do not say what has changed.
         """
         options = self._options
         servers = await look_up_all(parse_hosts(options.hosts), LIMIT_S)
+        trial = WatchTrial(self._chroot, options.identity, packing.pack_acl(self._access.acl))
         return await least_timeouts_s(
-            servers, max_frame_bytes=options.max_frame_bytes, tls=options.tls
+            servers, max_frame_bytes=options.max_frame_bytes, tls=options.tls, trial=trial
         )
 
     def whole_tree(self) -> "ZooKeeperStore":
