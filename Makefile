@@ -5,7 +5,7 @@ VENV ?= $(or $(VIRTUAL_ENV),$(wildcard .venv))
 BIN := $(if $(VENV),$(VENV)/bin/)
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types contracts test test-slow fuzz nightly docs benchmarks all
+.PHONY: help install format lint types contracts test test-slow mutants fuzz nightly docs benchmarks all
 
 help: ## List the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,10 +34,13 @@ test: ## Run the tests, without the slow ones
 test-slow: ## Run the slow tests only
 	$(BIN)pytest -n 3 -m slow
 
+mutants: ## Plant a seventh of the breaks, those of today, and have the tests see them
+	$(BIN)python -m tests.mutants --part today
+
 fuzz: ## Fuzz what reads bytes of others, for ten minutes
 	$(BIN)python -m tests.fuzz --seconds 600
 
-nightly: ## Run schedules and chaos with seeds of today, for hours
+nightly: ## Plant all breaks, and run schedules and chaos with seeds of today, for hours
 	$(BIN)python -m tests.nightly
 
 docs: ## Build the site in docs/_build
@@ -51,4 +54,4 @@ benchmarks: ## Run the benchmarks; each prints one JSON object
 		$(BIN)python $$each --json || exit; \
 	done
 
-all: lint types contracts test test-slow fuzz docs ## Run everything that a change must pass
+all: lint types contracts test test-slow mutants fuzz docs ## Run everything that a change must pass

@@ -38,6 +38,8 @@ SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 
 # How far a Pulsar cluster has migrated its metadata from this store to another.
 METADATA_MIGRATION: Final = "/pulsar/migration-coordinator/migration"
+# Its coordinator waits until every node below has been deleted by its owner.
+MIGRATION_PARTICIPANTS: Final = "/pulsar/migration-coordinator/participants"
 
 OWN_NODES: Final = "/broker-ctl"
 REGISTRATIONS: Final = "/broker-ctl/brokers"

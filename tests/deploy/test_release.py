@@ -58,8 +58,10 @@ def test_a_release_is_judged_and_built_before_anything_is_published() -> None:
     release = jobs(RELEASE)
     assert release["judge"]["uses"] == "./.github/workflows/ci.yml"
     for name in ("image", "publish"):
-        assert {"judge", "build"} <= set(release[name]["needs"])
+        assert {"judge", "planted-breaks", "build"} <= set(release[name]["needs"])
         assert release[name]["if"] == "github.ref_type == 'tag'"
+    # Not a part of them, as the judge.
+    assert release["planted-breaks"]["steps"][-1]["run"] == "python -m tests.mutants"
     built = [step["run"] for step in release["build"]["steps"] if "run" in step]
     assert any(run.startswith("deploy/release ${TAG:+--tag") for run in built)
     attested = [step for step in steps(RELEASE) if "attest" in step.get("uses", "")]

@@ -4,11 +4,14 @@ examples:
   python -m tests.mutants --list
   python -m tests.mutants --json
   python -m tests.mutants --only lease-counted-from-receipt --every-suite
+  python -m tests.mutants --part today
   python -m tests.mutants --sample 300 --seed 1 --json
 
 Each mutant is planted in a copy of the package, never in the working tree. The suites that should
 see it run in their order, until one does. What has failed with the mutant runs once more without
 it: a test that fails either way has seen nothing. The exit code is 1 where a mutant survived.
+
+The parts of a week have each mutant once. Each night and each release has all of them.
 """
 
 import argparse
@@ -20,12 +23,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.judge import Judgement, judge_all
 from tests.mutants.mutant import KINDS, SAMPLED_KINDS, Mutant
 from tests.mutants.sampling.selection import FOLDERS, count_of, draw
+
+_DAYS: Final = 7
 
 
 def main() -> int:
@@ -86,7 +91,23 @@ def _chosen(options: argparse.Namespace) -> Sequence[Mutant]:
     ]
     if not found:
         sys.exit(f"no mutant is called {' or '.join(patterns)}; --list names all")
-    return [mutant for mutant in found if mutant.suites and not mutant.equal]
+    judged = [mutant for mutant in found if mutant.suites and not mutant.equal]
+    part, of = options.part
+    return judged[part - 1 :: of]
+
+
+def part_of(text: str, now_s: float | None = None) -> tuple[int, int]:
+    """``K/N`` as numbers; ``today``: that of the day of the week, in UTC.
+
+    Raises:
+        ValueError: neither, or there is no such part.
+    """
+    if text == "today":
+        return time.gmtime(now_s).tm_wday + 1, _DAYS
+    part, of = map(int, text.split("/"))
+    if not 1 <= part <= of:
+        raise ValueError(f"there is no part {text}")
+    return part, of
 
 
 def _options() -> argparse.Namespace:
@@ -111,6 +132,13 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--every-suite", action="store_true", help="go on after the first suite that sees a mutant"
+    )
+    parser.add_argument(
+        "--part",
+        type=part_of,
+        default=(1, 1),
+        metavar="K/N",
+        help="only these of N parts of equal size; today: that of the day of the week",
     )
     parser.add_argument(
         "--sample",

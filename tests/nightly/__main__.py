@@ -1,11 +1,12 @@
-"""What a CI system runs each night: schedules and chaos with seeds that no night had before.
+"""What a CI system runs each night: all planted breaks, and schedules and chaos of new seeds.
 
 Examples:
   python -m tests.nightly --json
   python -m tests.nightly --schedules 500 --chaos 600 --seed 7 --record
 
 --record adds the runs to docs/explanation/long-runs.md, with the sums of all of them.
-Exit codes: 0 nothing was violated; 1 something was: seeds and fewest steps are in the output.
+Exit codes: 0 nothing was violated, and each planted break was seen; 1 else: seeds, fewest steps and
+names are in the output.
 """
 
 import argparse
@@ -26,6 +27,8 @@ _SEEDS_A_NIGHT: Final = 100_000
 def main() -> int:
     given = _options()
     rows: dict[str, dict[str, Any]] = {}
+    if not given.no_mutants:
+        rows["mutants"] = _run("tests.mutants", [])
     if given.schedules:
         asked = ["--schedules", str(given.schedules), "--seed", str(given.seed)]
         jobs = [] if given.jobs is None else ["--jobs", str(given.jobs)]
@@ -36,14 +39,17 @@ def main() -> int:
     if given.record:
         text = add(PAGE.read_text(), _long_runs(rows, given.seed))
         PAGE.write_text(text)
-    violated = [name for name, row in rows.items() if row["violations"]]
+    found: dict[str, list[Any]] = {
+        name: row["survivors" if name == "mutants" else "violations"] for name, row in rows.items()
+    }
     if given.json:
         sys.stdout.write(json.dumps(rows) + "\n")
     else:
-        for name, row in rows.items():
-            sys.stdout.write(f"{name}: {len(row['violations'])} violated, from seed {given.seed}\n")
-            sys.stdout.writelines(f"    {json.dumps(said)}\n" for said in row["violations"])
-    return bool(violated)
+        for name, bad in found.items():
+            what = "survived" if name == "mutants" else f"violated, from seed {given.seed}"
+            sys.stdout.write(f"{name}: {len(bad)} {what}\n")
+            sys.stdout.writelines(f"    {json.dumps(said)}\n" for said in bad)
+    return any(found.values())
 
 
 def _options() -> argparse.Namespace:
@@ -51,6 +57,7 @@ def _options() -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--schedules", type=int, default=5_000, help="how many; 0: none")
     parser.add_argument("--chaos", type=int, default=3_600, metavar="SECONDS", help="0: none")
+    parser.add_argument("--no-mutants", action="store_true", help="leave the planted breaks out")
     parser.add_argument("--seed", type=int, default=_seed_of_today(), help="else by the day")
     parser.add_argument("--jobs", type=int, help="processes of schedules; else one a core")
     parser.add_argument("--record", action="store_true", help=f"add the runs to {PAGE.name}")

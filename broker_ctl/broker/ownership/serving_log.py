@@ -32,6 +32,10 @@ class ServingLog:
 
     def _lost(self) -> None:
         bundles, session = len(self._owned()), self._watcher.epoch
+        if withheld := self._watcher.withheld:
+            self._has_ended = True
+            log.warning("%d bundles are not served: %s", bundles, withheld)
+            return
         if self._watcher.deadline_s == math.inf:
             log.warning(
                 "session %d is lost: %d bundles stay served, since with ownershipAuthority=storage "

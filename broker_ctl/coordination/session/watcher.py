@@ -100,6 +100,7 @@ class SessionWatcher:
 
     Attributes:
         silent_at_s: when the store counts as silent unless another heartbeat is committed.
+        withheld: why this broker claims no authority although it has a session; empty: it does.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class SessionWatcher:
         self._mode = mode
         self.tick_s = tick_s
         self.silent_at_s = 0.0
+        self.withheld = ""
         self._state = State.NONE
         self._epoch = 0
         self._lease: Lease | None = None
@@ -156,6 +158,8 @@ class SessionWatcher:
     @property
     def deadline_s(self) -> float:
         """The time until which an act may start, on `Clock.now_s`; 0: none may."""
+        if self.withheld:
+            return 0.0
         is_alive = self._state in _ALIVE
         if self._mode is _LEASE:
             return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
@@ -170,16 +174,40 @@ class SessionWatcher:
         """Check authority before an act that needs the session.
 
         Raises:
-            AuthorityLost: the lease has run out, or there is no session.
+            AuthorityLost: the lease has run out, there is no session, or authority is withheld.
         """
         if self._clock.now_s() >= self.deadline_s:
-            raise AuthorityLost(f"no authority: the session is {self._state}")
+            why = self.withheld or f"the session is {self._state}"
+            raise AuthorityLost(f"no authority: {why}")
 
     def check_epoch(self, epoch: int) -> None:
         """As `check`; also requires that session ``epoch`` is the current one."""
         self.check()
         if epoch != self._epoch or self._lease is None:
             raise AuthorityLost(f"session {epoch} has ended")
+
+    # Authority that is not claimed.
+
+    def withhold(self, why: str) -> float:
+        """Give up authority at once, and send no heartbeat, until `claim`; the session lives on.
+
+        Returns the time on `Clock.now_s` until which others may act on what was granted before.
+        """
+        before_s = self.deadline_s
+        self.withheld = why
+        self._heartbeats.end()
+        if self._clock.now_s() < before_s:
+            self._feed(Event.DEADLINE)
+        return before_s
+
+    def claim(self) -> None:
+        """End `withhold`: authority comes back with the next proof."""
+        self.withheld = ""
+        self._send_heartbeats()
+
+    def _send_heartbeats(self) -> None:
+        if self._lease is not None and not self.withheld:
+            self._heartbeats.begin(self._epoch, self._lease.rules)
 
     # Listeners and waiting.
 
@@ -281,7 +309,7 @@ class SessionWatcher:
             if self._lease is not None and granted_s < self._lease.rules.timeout_s:
                 # The next server has other limits, and counts from the handshake.
                 self._lease = _shorten_lease(self._lease, granted_s, self._store.handshake_s)
-                self._heartbeats.begin(self._epoch, self._lease.rules)
+                self._send_heartbeats()
             self._heartbeats.trigger_now()
         for action in actions:
             self._act(action)
@@ -303,7 +331,7 @@ class SessionWatcher:
             self._suspended_s = math.inf
             rules = LeaseRules(self._store.session_timeout_s, self.tick_s)
             self._lease = Lease(rules, self._store.handshake_s)
-            self._heartbeats.begin(self._epoch, rules)
+            self._send_heartbeats()
         elif action is Action.END:
             self._lease = None
             self._heartbeats.end()
@@ -313,7 +341,7 @@ class SessionWatcher:
     def _prove(self, epoch: int, beat: Heartbeat) -> None:
         """A heartbeat was committed: extend the lease."""
         # The session may have ended while it was in flight, and another begun.
-        if epoch != self._epoch or self._lease is None:
+        if epoch != self._epoch or self._lease is None or self.withheld:
             return
         self._lease = self._lease.acknowledged(beat)
         silent_s = beat.answered_s + _SILENT_PERIODS * self._lease.rules.period_s

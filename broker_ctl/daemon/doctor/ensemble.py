@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.membership.metadata_migration import describe_for_daemon
 from broker_ctl.daemon.doctor.findings import Finding, Level
 from broker_ctl.daemon.doctor.tick import examine_ticks
 from broker_ctl.daemon.wiring.stores import (
@@ -97,6 +98,7 @@ class _Ensemble:
                 await self._latency(store),
                 *await self._access(store),
                 *await self._writers_clock(store),
+                *await self._migration(store),
             ]
         except (TimeoutError, StoreError) as error:
             text = str(error) or f"no session within {limit_s:g} s"
@@ -167,6 +169,17 @@ class _Ensemble:
             advice = "synchronize the clocks of this machine and of the servers"
             return [Finding("clock", "servers", Level.WARNING, text, advice)]
         return [Finding("clock", "servers", Level.OK, "no node was written in the future")]
+
+    async def _migration(self, store: ZooKeeperStore) -> list[Finding]:
+        """Whether brokers beside the daemon leave this store."""
+        is_mixed = self._settings.broker.allow_mixed_cluster
+        if self._name != "metadata-store" or not is_mixed:
+            return []
+        check = "metadata migration"
+        if why := await describe_for_daemon(store):
+            advice = "pulsar-admin metadata-migration status"
+            return [Finding(check, self._name, Level.ERROR, why, advice)]
+        return [Finding(check, self._name, Level.OK, "the brokers use this store")]
 
 
 def _standing(one: Standing) -> Finding:

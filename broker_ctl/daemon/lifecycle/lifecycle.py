@@ -157,6 +157,8 @@ class Daemon:
         await coordination.registry.close()
         if coordination.others is not None:
             await coordination.others.close()
+        if coordination.migration is not None:
+            await coordination.migration.close()
         await coordination.moves.close()
         await coordination.directives.close()
         await coordination.locks.close()

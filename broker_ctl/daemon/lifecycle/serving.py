@@ -65,7 +65,13 @@ class Serving:
             await base.configuration_store.start()
         await base.store.wait_connected()
         await base.configuration_store.wait_connected()
+        if coordination.migration is not None:
+            # Before anything is written.
+            await coordination.migration.start()
+            await coordination.migration.wait_at_rest()
         base.ticks.compare(await base.store.least_timeouts_s())
+        if base.configuration_store is not base.store:
+            await base.configuration_store.least_timeouts_s()
         # Watches before reads, so that no change is missed.
         await services.namespaces.start()
         await services.partitioned_topics.start()

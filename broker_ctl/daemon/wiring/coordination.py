@@ -5,6 +5,7 @@ from typing import Final
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
+from broker_ctl.coordination.membership.metadata_migration import MetadataMigration
 from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
@@ -24,6 +25,7 @@ class Coordination:
 
     Attributes:
         others: brokers other than broker-ctl's; None if the cluster may not have any.
+        migration: part in a migration of their metadata; None as ``others``.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -42,6 +44,11 @@ class Coordination:
         self.racks: Final = PeerRacks(self.registry)
         others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
         self.others: Final = others
+        self.migration: Final = (
+            MetadataMigration(base.store, base.gate, base.watcher, rng=base.rng)
+            if base.gate is not None
+            else None
+        )
         self.moves: Final = Moves(base.control, rng=base.rng)
         self.directives: Final = Directives(RetryingStore(base.control), rng=base.rng)
         self.locks: Final = Locks(

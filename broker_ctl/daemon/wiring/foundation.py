@@ -26,6 +26,7 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.write_gate import WriteGate
 from broker_ctl.tasks import TaskFaults
 from broker_ctl.tracing.building import build_tracer
 
@@ -40,6 +41,8 @@ class Foundation:
         nonce: random; identifies this run of the process among twins and earlier runs.
         store: the session with ZooKeeper, to be opened and closed.
         configuration_store: the same object as ``store`` unless another ensemble is set.
+        gate: what ``store`` is written through beside Java brokers, who may migrate their metadata;
+            None: nobody else writes, and nobody may have to stop.
         control: the same for locks, elections and heartbeats, with its operations timed.
         metadata, configuration: the same stores for all others, whose requests are batched.
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
@@ -71,7 +74,9 @@ class Foundation:
         )
         timed, clock = self.instruments.store, self.clock
         self.store, self.configuration_store = environment.open_stores(settings, timed)
-        signed = signed_store(self.store, settings, self.cluster_keys, timed, clock)
+        is_mixed = settings.broker.allow_mixed_cluster
+        self.gate: Final = WriteGate(self.store) if is_mixed else None
+        signed = signed_store(self.gate or self.store, settings, self.cluster_keys, timed, clock)
         self.control: Final = InstrumentedStore(signed, timed, clock)
         self.metadata: Final = batched_store(signed, settings, timed, clock)
         self.lasting: Final = RetryingStore(self.metadata)

@@ -44,6 +44,8 @@ class DaemonStatus:
     def readiness(self) -> Readiness:
         """The lifecycle's readiness, unless a needed task or the authority has ended meanwhile."""
         watcher, now = self.watcher, self.now
+        if watcher.withheld:
+            return Readiness(is_ready=False, reason=watcher.withheld)
         if now.is_ready and self.clock.now_s() >= watcher.deadline_s:
             return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
         if now.is_ready and (dead := self.faults.dead):

@@ -11,10 +11,11 @@ import pytest
 
 from broker_ctl.balancer.admin.rollout import RolloutRequest
 from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.balancer.planning.rollout.rollout_directives import RolloutDirectives
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rollout.order import RolloutScope
-from broker_ctl.core.rollout.rollout import RolloutTerms
+from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.errors import ConnectionLoss, OrderConflict, RolloutMissing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
@@ -27,7 +28,7 @@ from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluste
 from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually
 
-A, B, C = "a:8080", "b:8080", "c:8080"
+A, B, C, D = "a:8080", "b:8080", "c:8080", "d:8080"
 # One bundle after the other at first: a drain takes several rounds.
 RULES = replace(QUICK, shedding=None, budgets=replace(QUICK.budgets, max_moves_per_broker=1))
 RING = Ring.even(NAMESPACE, 12)
@@ -282,6 +283,31 @@ async def test_what_a_rollout_began_ends_though_the_store_fails_at_its_end() -> 
             await eventually(lambda: not failures)
             await eventually(lambda: not directives.drains)
         assert await pause_of(cluster.brokers[A].store) is None
+
+
+@in_virtual_time
+async def test_a_broker_that_owns_nothing_is_not_restarted_before_its_drain_stands() -> None:
+    """Until then a bundle may be placed on it."""
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        await cluster.add(D)
+        await cluster.publish()
+        assert not cluster.brokers[D].serving
+        may_write, tried = asyncio.Event(), 0
+        drain = RolloutDirectives._drain
+
+        async def held_up(directives: RolloutDirectives, rollout: Rollout, broker_id: str) -> None:
+            nonlocal tried
+            tried += 1
+            if not may_write.is_set():
+                raise ConnectionLoss("the test says so")
+            await drain(directives, rollout, broker_id)
+
+        with patch.object(RolloutDirectives, "_drain", held_up):
+            await balancer.operations.rollout.begin(some(D))
+            await eventually(lambda: tried > 5)
+            assert states(await row_of(balancer)) == {D: "draining"}
+            may_write.set()
+            await restart(cluster, balancer, D)
 
 
 @in_virtual_time

@@ -34,11 +34,17 @@ class Socket:
         self.unread = 0
         self.is_full = False
         self.sent: list[bytes] = []
+        self.on_send: Callable[[bytes], object] = lambda _: None
+        self.on_look: Callable[[], object] = lambda: None
 
     def unread_bytes(self) -> int:
-        return self.unread
+        """The loop may read them as soon as they are counted."""
+        unread = self.unread
+        self.on_look()
+        return unread
 
     def send_now(self, frame: bytes) -> bool:
+        self.on_send(frame)
         self.sent.append(frame)
         return not self.is_full
 
@@ -118,6 +124,37 @@ def test_what_was_not_sent_has_no_reply() -> None:
     assert loop.send_at(2.0)
     # A refused one proves nothing.
     assert loop.writes.settle(is_committed=False) is None
+
+
+def test_a_write_is_awaited_before_it_is_sent_and_has_its_number() -> None:
+    """The loop may run again in that moment, and find the reply first."""
+    loop = Stalled()
+    awaited = []
+    loop.socket.on_send = lambda frame: awaited.append(
+        loop.writes.is_next(int.from_bytes(frame[4:8], "big"))
+    )
+    assert loop.send_at(1.0)
+    assert awaited == [True]
+
+
+def test_only_the_oldest_without_a_reply_is_next() -> None:
+    loop = Stalled()
+    assert not loop.writes.is_next(1)
+    loop.send_at(1.0)
+    loop.send_at(2.0)
+    assert loop.writes.is_next(1)
+    assert not loop.writes.is_next(2)
+
+
+def test_what_the_loop_reads_while_the_thread_looks_is_not_counted_twice() -> None:
+    loop = Stalled()
+    loop.send_at(1.0)
+    loop.send_at(1.5)
+    loop.socket.on_look = lambda: loop.read_at(2.0, b"...R")
+    loop.note_at(2.0, 4)
+    loop.socket.on_look = lambda: None
+    assert loop.read_at(9.0, b"...R") == [b"...R"]
+    assert loop.proofs == [(1.0, 2.0), (1.5, 9.0)]
 
 
 async def keeps_authority(given: StoreOptions) -> list[Action]:
