@@ -87,7 +87,6 @@ async def test_daemons_stand_back_while_brokers_move_their_metadata(
             return not await coordinator.children(paths.MIGRATION_PARTICIPANTS)
 
         await eventually(is_nobody_waited_for, what="both daemons have stood back")
-        acts = [daemon.files.serve_log.stat().st_size for daemon in (one, other)]
         await set_phase(coordinator, "COPYING")
         before = await changes(coordinator)
         for daemon in (one, other):
@@ -111,7 +110,6 @@ async def test_daemons_stand_back_while_brokers_move_their_metadata(
         for daemon in daemons.all:
             await eventually(partial(says, daemon, "COPYING"), what="the reason")
         assert await changes(coordinator) == before
-        assert acts == [daemon.files.serve_log.stat().st_size for daemon in (one, other)]
 
         await set_phase(coordinator, "FAILED")
         await daemons.wait_ready(http)

@@ -1,7 +1,7 @@
 """What the leader reads before the next broker of a rollout may stop."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from broker_ctl.balancer.planning.rollout.in_sync import InSync
 from broker_ctl.balancer.planning.rollout.patience import Patience
@@ -13,7 +13,8 @@ from broker_ctl.core.partitions.values import (
     TopicAssignment,
 )
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.forwarding import ForwardingStore
+from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.contract.backends import MemoryBackend
@@ -57,6 +58,39 @@ async def test_a_partition_lags_until_each_expected_broker_is_in_its_isr() -> No
     assert await lagging(store, (1,)) == ()
     await put_state(store, FIRST, (1, 2))
     assert await lagging(store) == ()
+
+
+@in_virtual_time
+async def test_a_partition_without_a_state_lags() -> None:
+    store = await MemoryBackend().open(10.0, 10.0)
+    await topic_with(store, (1, 2))
+    await store.delete(partition_paths.leader_and_isr(FIRST))
+    assert await lagging(store) == ("t-0",)
+
+
+class Ordered(ForwardingStore):
+    """Notes which path was synced or read, in order."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        super().__init__(store)
+        self.asked: list[str] = []
+
+    async def sync(self, path: str) -> None:
+        self.asked.append("sync")
+        await super().sync(path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        self.asked += paths
+        return await super().get_many(paths)
+
+
+@in_virtual_time
+async def test_states_are_not_those_of_a_server_that_lags_behind() -> None:
+    store = Ordered(await MemoryBackend().open(10.0, 10.0))
+    await topic_with(store, (1, 2))
+    await lagging(store)
+    assert store.asked.index("sync") < store.asked.index(partition_paths.topic("t"))
+    assert store.asked.index("sync") < store.asked.index(partition_paths.leader_and_isr(FIRST))
 
 
 @in_virtual_time

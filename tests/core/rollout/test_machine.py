@@ -17,6 +17,13 @@ from broker_ctl.store.records.rollout import RolloutRecord
 from tests.support.rules.json_units import out_of_system
 
 ORDER = AuditInfo(1000, "anna", "update")
+WAY = (
+    BrokerEvent.BEGIN,
+    BrokerEvent.EMPTIED,
+    BrokerEvent.RESTART_BEGAN,
+    BrokerEvent.RESTARTED,
+    BrokerEvent.PASSED,
+)
 
 
 def begun(*batches: tuple[str, ...]) -> Rollout:
@@ -24,15 +31,8 @@ def begun(*batches: tuple[str, ...]) -> Rollout:
 
 
 def restarted(rollout: Rollout, *broker_ids: str) -> Rollout:
-    way = (
-        BrokerEvent.BEGIN,
-        BrokerEvent.EMPTIED,
-        BrokerEvent.RESTART_BEGAN,
-        BrokerEvent.RESTARTED,
-        BrokerEvent.PASSED,
-    )
     for broker_id in broker_ids:
-        for event in way:
+        for event in WAY:
             rollout = rollout.on_broker(broker_id, event, 2000)
     return rollout
 
@@ -65,6 +65,21 @@ def test_the_batch_in_progress_is_the_first_that_has_not_restarted() -> None:
     assert [each.broker_id for each in rollout.current] == ["c"]
     assert rollout.outstanding == {"c"}
     assert restarted(rollout, "c").current == ()
+
+
+def test_a_broker_receives_nothing_from_its_turn_until_its_gates_have_opened() -> None:
+    rollout = begun()
+    assert rollout.drained == frozenset()
+    for event in WAY[:-1]:
+        rollout = rollout.on_broker("a", event, 2000)
+        assert rollout.drained == {"a"}, event
+    assert rollout.on_broker("a", WAY[-1], 2000).drained == frozenset()
+
+
+def test_a_paused_rollout_keeps_what_it_holds() -> None:
+    rollout = begun().on_broker("a", BrokerEvent.BEGIN, 2000).on(Event.PAUSE, 3000)
+    assert rollout.is_holding
+    assert rollout.drained == {"a"}
 
 
 def test_a_stopped_rollout_drains_nobody_and_keeps_how_far_it_is() -> None:

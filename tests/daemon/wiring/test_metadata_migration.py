@@ -125,6 +125,22 @@ async def test_the_coordinator_waits_until_nobody_acts_on_the_daemons_authority_
 
 
 @in_virtual_time
+async def test_the_coordinator_waits_for_every_write_that_is_under_way() -> None:
+    async with serving() as scene, asyncio.TaskGroup() as tasks:
+        gate = scene.run.assembly.foundation.gate
+        assert gate is not None
+        answered = asyncio.Event()
+        tasks.create_task(gate._counted(answered.wait()), name="a write without an answer")
+        await asyncio.sleep(0)
+        await scene.phase("PREPARATION")
+        await asyncio.sleep(LONG_S)
+        assert scene.authority_ms() == 0
+        assert len(await scene.participants()) == 1
+        answered.set()
+        await eventually(scene.nobody_waits)
+
+
+@in_virtual_time
 @pytest.mark.parametrize("last", ["COPYING", "COMPLETED"])
 async def test_nothing_is_owned_and_nothing_written_until_the_migration_has_failed(
     last: str,
@@ -221,9 +237,24 @@ async def test_a_new_session_claims_nothing_before_it_takes_part() -> None:
         await eventually(lambda: "phase PREPARATION" in watcher.withheld)
         await asyncio.sleep(LONG_S)
         assert scene.own_writes == written
+        # Nor does the thread write while the loop stands: it passes no gate.
+        assert scene.run.around.store._stalls.write is None
         await scene.phase("FAILED")
         await eventually(lambda: scene.authority_ms() > 0)
         assert scene.owned() == 4
+
+
+@in_virtual_time
+async def test_the_first_write_of_each_session_is_that_of_the_participant() -> None:
+    async with serving() as scene:
+        former = scene.run.around.store.session_id
+        scene.servers.expire(former)
+        await eventually(lambda: scene.authority_ms() > 0)
+        later = scene.run.around.store.session_id
+        for session in (former, later):
+            first = next(made for by, made in scene.servers.written if by == session)
+            # Or what it lies in.
+            assert f"{paths.MIGRATION_PARTICIPANTS}/id-".startswith(first.path), first
 
 
 @in_virtual_time

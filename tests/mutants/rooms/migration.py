@@ -85,7 +85,6 @@ MIGRATION: Final[tuple[Mutant, ...]] = (
         _WATCHER,
         "if epoch != self._epoch or self._lease is None or self.withheld:",
         "if epoch != self._epoch or self._lease is None:",
-        _STOOD_BACK,
         unit("coordination/session"),
     ),
     plant(
@@ -94,7 +93,7 @@ MIGRATION: Final[tuple[Mutant, ...]] = (
         _WATCHER,
         "        if self.withheld:\n            return 0.0\n",
         "",
-        _STOOD_BACK,
+        unit("coordination/session/test_withheld.py"),
     ),
     plant(
         "heartbeats-of-a-new-session-in-a-migration",

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
-from broker_ctl.store.interface import Answer, Create, Operation, Outcome, Read, Result
+from broker_ctl.store.interface import (
+    Answer,
+    Create,
+    Operation,
+    Outcome,
+    Read,
+    Result,
+    Versioned,
+)
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock
@@ -27,7 +35,7 @@ class RecordingEnsemble(MemoryEnsemble):
 
 
 class RecordingStore(MemoryStore):
-    """Records every batch, also those that were refused or got lost."""
+    """Records every batch, also those that were refused or got lost, and what was read alone."""
 
     def __init__(
         self, ensemble: MemoryEnsemble, transit: Callable[[], Awaitable[None]], timeout_s: float
@@ -37,8 +45,13 @@ class RecordingStore(MemoryStore):
         )
         self.writes: list[tuple[Operation, ...]] = []
         self.reads: list[tuple[str, ...]] = []
+        self.alone: list[str] = []
         self.in_flight = 0
         self.most_in_flight = 0
+
+    async def get(self, path: str) -> Versioned | None:
+        self.alone.append(path)
+        return await super().get(path)
 
     async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
         self.reads.append(tuple(read.path for read in reads))

@@ -75,7 +75,7 @@ async def test_a_server_that_reports_the_watch_in_place_of_the_node_is_named(
     zookeeper: SharedEnsemble, rooted: StoreOptions, open_store: OpenStore
 ) -> None:
     async with KeeperLike.before(zookeeper.servers[0].client_port) as keeper:
-        store = await open_store(f"{keeper.address},{zookeeper.connect_string}", rooted)
+        store = await open_store(keeper.address, rooted)
         with pytest.raises(Unsupported, match=f"^{keeper.address}: below a recursive .*Keeper"):
             await store.least_timeouts_s()
 
