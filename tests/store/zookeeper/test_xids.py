@@ -12,6 +12,8 @@ import pytest
 from broker_ctl.errors import Ambiguous, ConnectionLoss, StoreError
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
 from broker_ctl.store.zookeeper import packing, wire
+from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
@@ -42,6 +44,15 @@ def test_numbers_grow_from_1_and_begin_again_only_after_the_largest() -> None:
     assert [xids.next() for _ in range(3)] == [1, 2, 3]
     xids = Xids(MOST - 2)
     assert [xids.next() for _ in range(3)] == [MOST - 1, MOST, 1]
+
+
+async def test_the_thread_numbers_its_writes_in_the_same_sequence() -> None:
+    xids = Xids(40)
+    connection = Connection(lambda _: None, lambda _: None, lambda: None, 1000, xids)
+    write = StallFrame(bytes(8), 1.0, lambda _sent_s, _arrived_s: None)
+    # There is no socket yet; a number that was taken is not given to another request.
+    assert not connection.stall_writes.send(write)
+    assert xids.next() == 42
 
 
 class Counting:
@@ -128,7 +139,8 @@ async def test_a_reply_to_another_request_ends_the_connection(
         peer.welcome(7)
         request = await peer.request()
         peer.send(reply(request.xid, 5, 0, body))
-        await peer.wait_end()
+        # Its pings are answered: nothing else would end it.
+        await peer.request()
 
     async with FakeZooKeeper.playing(script) as server:
         store = await open_store(server.address)
