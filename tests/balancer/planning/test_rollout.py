@@ -298,9 +298,9 @@ async def test_a_broker_that_owns_nothing_is_not_restarted_before_its_drain_stan
         async def held_up(directives: RolloutDirectives, rollout: Rollout, broker_id: str) -> None:
             nonlocal tried
             tried += 1
-            if not may_write.is_set():
-                raise ConnectionLoss("the test says so")
-            await drain(directives, rollout, broker_id)
+            # What was written may not be in this broker's copy yet.
+            if may_write.is_set():
+                await drain(directives, rollout, broker_id)
 
         with patch.object(RolloutDirectives, "_drain", held_up):
             await balancer.operations.rollout.begin(some(D))

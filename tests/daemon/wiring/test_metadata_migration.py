@@ -248,9 +248,11 @@ async def test_a_new_session_claims_nothing_before_it_takes_part() -> None:
 async def test_the_first_write_of_each_session_is_that_of_the_participant() -> None:
     async with serving() as scene:
         former = scene.run.around.store.session_id
+        watcher = scene.run.assembly.foundation.watcher
         scene.servers.expire(former)
-        await eventually(lambda: scene.authority_ms() > 0)
+        await eventually(lambda: watcher.epoch == 2 and scene.authority_ms() > 0)
         later = scene.run.around.store.session_id
+        assert later != former
         for session in (former, later):
             first = next(made for by, made in scene.servers.written if by == session)
             # Or what it lies in.

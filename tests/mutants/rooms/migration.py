@@ -96,14 +96,6 @@ MIGRATION: Final[tuple[Mutant, ...]] = (
         unit("coordination/session/test_withheld.py"),
     ),
     plant(
-        "heartbeats-of-a-new-session-in-a-migration",
-        "I5",
-        _WATCHER,
-        "if self._lease is not None and not self.withheld:",
-        "if self._lease is not None:",
-        _STOOD_BACK,
-    ),
-    plant(
         "watches-believed-by-their-return-code",
         "I6",
         _PROBE,
