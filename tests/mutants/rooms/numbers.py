@@ -162,14 +162,6 @@ NUMBERS: Final[tuple[Mutant, ...]] = (
         _REAL,
     ),
     plant(
-        "thread-writes-at-each-look",
-        "I10 I12",
-        _THREAD,
-        "            and now_s >= self._wrote_s + write.period_s\n",
-        "",
-        _STALLED,
-    ),
-    plant(
         "thread-sends-beside-a-loop-that-runs",
         "I10 I12",
         _THREAD,
