@@ -20,6 +20,6 @@ def test_the_parts_of_a_catalogue_have_each_of_it_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/7", "8/7", "1", "tomorrow"])
-def test_what_is_no_part_is_refused(text: str) -> None:
+def test_what_is_not_a_part_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         part_of(text)

@@ -28,7 +28,7 @@ from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-# Between two looks; the watch tells sooner.
+# Between two looks; the watch notifies sooner.
 _PERIOD_S: Final = 10.0
 _NOT_JOINED: Final = (
     "in this session the daemon is not yet among those whom a migration of the metadata waits for "
@@ -130,7 +130,7 @@ class MetadataMigration:
         return await describe_for_daemon(self._store)
 
     async def _stand_back(self, why: str, nodes: Sequence[str]) -> None:
-        """Own and write nothing; then tell the coordinator that it need not wait any more."""
+        """Own and write nothing; then let the coordinator go on."""
         self._withhold(why)
         if not nodes:
             return

@@ -276,7 +276,7 @@ async def test_a_daemon_that_is_cut_off_keeps_the_coordinator_waiting_until_its_
 
 
 @in_virtual_time
-async def test_a_participants_node_that_somebody_deletes_is_made_again() -> None:
+async def test_a_participants_node_that_an_operator_deletes_is_made_again() -> None:
     async with mixed() as scene:
         await scene.run.wait_ready()
         (name,) = await scene.participants()
