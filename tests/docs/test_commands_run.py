@@ -10,16 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import click
 import pytest
 
-from broker_ctl.cli.main import main
-from tests.support.documents import stage
-from tests.support.documents.pages import Page, PageError, read_page
+from tests.support.documents.pages import PageError, read_page
 from tests.support.documents.play import UNSHARE
 from tests.support.documents.shown import differences
 
@@ -36,7 +32,6 @@ PAGES: Final = {path: read_page(text) for path, text in TEXTS.items()}
 PLAYED: Final = [path for path, page in PAGES.items() if page.steps]
 LIMIT_S: Final = 1_500.0
 _NEEDS: Final = ("ip", "mount", "unshare")
-_TYPES: Final = re.compile(r"(tests/[\w/]+(?:\.py)?) types it")
 
 
 def why_no_world() -> str | None:
@@ -47,47 +42,6 @@ def why_no_world() -> str | None:
         return f"{', '.join(absent)}: no such command"
     tried = subprocess.run((*UNSHARE, "true"), capture_output=True, text=True, check=False)
     return tried.stderr.strip() if tried.returncode else None
-
-
-def verbs(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every verb that --help lists."""
-    context = click.Context(command)
-    if not isinstance(command, click.Group):
-        yield path
-        return
-    if command.invoke_without_command:
-        yield path
-    for name in command.list_commands(context):
-        below = command.get_command(context, name)
-        assert below is not None
-        if not below.hidden:
-            yield from verbs(below, (*path, name))
-
-
-def reached(text: str) -> Iterator[tuple[str, ...]]:
-    """The verbs that a text of commands calls."""
-    for words in re.findall(r"\bbroker-ctl((?: +[a-z][a-z-]*)+)", text):
-        named = tuple(words.split())
-        yield next((named[:n] for n in range(len(named), 0, -1) if named[:n] in VERBS), ())
-
-
-def typed_elsewhere(page: Page, text: str) -> Iterator[tuple[str, ...]]:
-    """The verbs of fences that are not played because a test types them, which is named."""
-    lines = text.splitlines()
-    for fence in page.unrun:
-        named = _TYPES.search(fence.why)
-        if named is None:
-            continue
-        place = ROOT / named[1]
-        sources = [place] if place.is_file() else sorted(place.rglob("*.py"))
-        words = {word for each in sources for word in re.findall(r"[\w-]+", each.read_text())}
-        end = lines.index("```", fence.line)
-        for verb in reached("\n".join(lines[fence.line : end])):
-            assert set(verb) <= words, f"{named[1]} has no {verb}"
-            yield verb
-
-
-VERBS: Final = frozenset(verbs(main))
 
 
 @pytest.mark.slow
@@ -113,16 +67,7 @@ def test_every_page_with_commands_is_played_or_says_why_not() -> None:
         if not PAGES[path].steps and not PAGES[path].unrun
     ]
     assert silent == []
-    assert len(PLAYED) > 20
-
-
-def test_every_verb_of_the_help_is_typed() -> None:
-    found = {verb for text in stage.TYPED for verb in reached(text)}
-    for path, page in PAGES.items():
-        for step in page.steps:
-            found |= {verb for command in step.commands for verb in reached(command)}
-        found |= set(typed_elsewhere(page, TEXTS[path]))
-    assert sorted(" ".join(verb) for verb in VERBS - found) == []
+    assert len(PLAYED) > 5
 
 
 def test_a_comment_that_nobody_knows_is_refused() -> None:

@@ -147,6 +147,8 @@ def read_page(text: str) -> Page:
             page.steps[-1] = _showing(page.steps[-1], body)
             is_answered = True
         said = _Said()
+    if whole is not None:
+        page.steps.clear()
     if said != _Said():
         raise PageError(f"no fence follows {said}")
     return page
