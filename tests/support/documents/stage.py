@@ -1,8 +1,8 @@
 """The cluster that a page is about: zk1:2181, and daemons at broker-1:8080 to broker-3:8080."""
 
+import asyncio
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +13,7 @@ from typing import Final
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded.daemons import BROKER_CTL
+from tests.support.time.waiting import eventually
 
 _ZOOKEEPERS: Final = ("zk1", "zk2", "zk3")
 _MOST: Final = 4
@@ -139,8 +140,7 @@ def _is_looked_up(topic: int) -> bool:
 
 
 def _wait(is_there: Callable[[], bool], directory: Path, name: str) -> None:
-    end = time.monotonic() + _READY_S
-    while not is_there():
-        if time.monotonic() > end:
-            sys.exit(f"{name} is not ready:\n{(directory / f'{name}.log').read_text()[-2000:]}")
-        time.sleep(_POLL_S)
+    try:
+        asyncio.run(eventually(is_there, _READY_S, poll_s=_POLL_S))
+    except AssertionError:
+        sys.exit(f"{name} is not ready:\n{(directory / f'{name}.log').read_text()[-2000:]}")
