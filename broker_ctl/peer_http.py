@@ -148,7 +148,7 @@ class PeerHttp:
     """HTTP to brokers, at their bound addresses only.
 
     Args:
-        http: carries no token, unless brokers of the previous release are called.
+        http: carries no token.
         registered: addresses of a live broker by its registration; None: it has none, and is not
             called.
         requires_tls: whether requests go to https addresses only.

@@ -98,18 +98,24 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     """
     from broker_ctl.daemon.lifecycle.rehearsal import rehearse
     from broker_ctl.settings.effect import without_effect
+    from broker_ctl.settings.root import DECLARATIONS
     from broker_ctl.settings.sources import read
     from broker_ctl.settings.startable import start_problems
 
     reading = read(file, os.environ, overrides)
     problems = list(reading.problems)
-    warnings = reading.warnings
+    warnings: tuple[Problem, ...] = ()
     if not problems:
         problems = list(start_problems(reading))
         rehearsal = rehearse(reading.settings)
         problems += rehearsal.problems
-        warnings += rehearsal.warnings
-    ineffective = list(without_effect(reading.settings))
+        warnings = rehearsal.warnings
+    # A default that is written down changes nothing, and is nothing to correct.
+    ineffective = [
+        one
+        for one in without_effect(reading.settings)
+        if reading.settings.value(one.key) != DECLARATIONS[one.key].default
+    ]
     if output == "json":
         echo_json(
             {

@@ -1,7 +1,6 @@
 """The command line: its commands, and how errors are reported."""
 
 import errno
-import functools
 import importlib
 import io
 import sys
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.verb_help import EXAMPLE, VerbGroup, finish_command, own_examples
+from broker_ctl.cli.runtime.verb_help import VerbGroup, finish_command
 from broker_ctl.core.model.printable import escape
 from broker_ctl.errors import BrokerCtlError
 
@@ -61,14 +60,6 @@ VERBS: Final = {
     "units": "broker_ctl.cli.install.units:command",
     "zookeeper": "broker_ctl.cli.zookeeper.group:command",
 }
-# Earlier name -> the words of the verb; these names go with the next release.
-RENAMED: Final = {
-    "lookup": "topics lookup",
-    "monitor-brokers": "brokers monitor",
-    "move": "bundles move",
-}
-
-
 _OUTPUT_FAILS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
@@ -85,26 +76,15 @@ class Verbs(VerbGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of their table."""
-        return [*VERBS, *RENAMED, *super().list_commands(ctx)]
+        return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of a verb; None if there is no such verb."""
-        if cmd_name in RENAMED:
-            return self._renamed_command(ctx, cmd_name)
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return finish_command(command)
-
-    def _renamed_command(self, ctx: click.Context, earlier: str) -> click.Command:
-        name = RENAMED[earlier]
-        group_name, _, verb = name.partition(" ")
-        group = self.get_command(ctx, group_name)
-        assert isinstance(group, click.Group)
-        command = group.get_command(ctx, verb)
-        assert command is not None
-        return _alias(command, earlier, name)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; standard output that is closed or full is one message."""
@@ -144,27 +124,6 @@ class Verbs(VerbGroup):
             if not all(isinstance(error, BrokerCtlError) for error in errors):
                 raise
             raise click.ClickException("\n".join(map(str, errors))) from group
-
-
-def _alias(command: click.Command, earlier: str, name: str) -> click.Command:
-    """The verb `name` under its earlier name; a line on stderr names the new one."""
-    assert command.callback is not None
-    callback = command.callback
-    examples = own_examples(command.epilog or "", name)
-
-    @functools.wraps(callback)
-    def warn_and_run(*args: Any, **kwargs: Any) -> Any:
-        click.echo(f"broker-ctl {earlier} is deprecated: use broker-ctl {name}", err=True)
-        return callback(*args, **kwargs)
-
-    return click.Command(
-        earlier,
-        callback=warn_and_run,
-        params=command.params,
-        help=f"{command.help}\n\nDeprecated: use `broker-ctl {name}`.",
-        epilog=examples.replace(f"{EXAMPLE}{name}", f"{EXAMPLE}{earlier}"),
-        hidden=True,
-    )
 
 
 def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:

@@ -218,9 +218,6 @@ RELOADED: Final = replace(
     ),
     words="a file of certificates, keys or tokens",
 )
-UNKEYED: Final = Condition(
-    "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""
-)
 AUTHORIZED: Final = all_of(AUTHENTICATED, where("authorizationEnabled", "true"))
 # A client on another machine can reach the port without a token.
 

@@ -1,11 +1,11 @@
 """Sorts entries into settings, keys of Pulsar, and mistakes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
-from broker_ctl.settings.compat.deprecated import OLD_KEYS, RENAMED, renamed, translate
+from broker_ctl.settings.compat.deprecated import OLD_KEYS, translate
 from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.plugins import plugin_refusal
@@ -26,7 +26,6 @@ class Intake:
         resets: keys with an empty text, which restores the default.
         unused: keys of Pulsar without effect here.
         unknown: unknown keys.
-        warnings: renamed keys.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -35,7 +34,6 @@ class Intake:
     unused: list[Entry] = field(default_factory=list)
     unknown: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
 
 
 def take_in(
@@ -63,7 +61,6 @@ def take_in(
             intake.problems.append(Problem(entry.origin, entry.key, "", message))
         else:
             intake.unknown.append(entry)
-    intake.warnings.extend(_renamed(ours))
     for key, entry in translate(ours).items():
         if refused := plugin_refusal(known[key], entry, may_load):
             intake.problems.append(refused)
@@ -84,14 +81,7 @@ def _read(intake: Intake, declaration: Declaration, entry: Entry) -> None:
         intake.origins[declaration.key] = entry.origin
 
 
-def _renamed(ours: Mapping[str, Entry]) -> Iterator[Problem]:
-    for key, entry in ours.items():
-        if new := RENAMED.get(key):
-            effect = "without effect, as the new key is given too" if new in ours else "deprecated"
-            yield Problem(entry.origin, key, "", f"{effect}; the key is called {new}")
-
-
 def _closest(key: str, known: Mapping[str, Declaration]) -> str | None:
     spellings = {known.lower(): known for known in (*known, *OLD_KEYS)}
     found = get_close_matches(key.lower(), spellings, n=1, cutoff=_CLOSE)
-    return renamed(spellings[found[0]]) if found else None
+    return spellings[found[0]] if found else None

@@ -30,7 +30,6 @@ class Reading:
         problems: problems of all sources; with any of them nothing may be started.
         unused: keys of Pulsar without effect here.
         unknown: unknown keys.
-        warnings: deprecated keys, which the next release no longer accepts.
         file: the configuration file; None: there is none.
     """
 
@@ -38,7 +37,6 @@ class Reading:
     problems: tuple[Problem, ...]
     unused: tuple[Entry, ...]
     unknown: tuple[Entry, ...]
-    warnings: tuple[Problem, ...]
     file: Path | None = None
 
     def valid_settings(self) -> Settings:
@@ -89,7 +87,6 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
         tuple(problems),
         tuple(entry for intake in intakes for entry in intake.unused),
         tuple(entry for intake in intakes for entry in intake.unknown),
-        tuple(warning for intake in intakes for warning in intake.warnings),
         file,
     )
 

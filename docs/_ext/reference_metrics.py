@@ -5,7 +5,6 @@ from typing import Final
 
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Histogram, Instrument
-from broker_ctl.instruments.renamed import RENAMED
 from docs._ext.markdown import code, entry, escape
 
 _UNITS: Final = {"ms": "ms", "seconds": "s", "bytes": "bytes", "percent": "%", "ratio": "ratio"}
@@ -31,12 +30,10 @@ def _entry(one: Instrument) -> str:
         meaning += f" Buckets: {', '.join(f'{bound:g}' for bound in one.bounds)}."
     labels = [*map(code, one.labels), *(code(f'{k}="{v}"') for k, v in one.constants.items())]
     unit = f"in {unit}" if (unit := unit_of(one.name)) else ""
-    earlier = RENAMED.get(one.name)
     facts = (
         one.kind,
         unit,
         f"labels {', '.join(labels)}" if labels else "",
-        f"deprecated name {code(earlier.name)}" if earlier else "",
     )
     return entry(code(one.name), meaning, "; ".join(filter(None, facts)))
 

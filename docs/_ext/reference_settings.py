@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from broker_ctl.settings.compat.deprecated import RENAMED, SPELLINGS
+from broker_ctl.settings.compat.deprecated import SPELLINGS
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS
@@ -46,9 +46,6 @@ def _entry(declaration: Declaration) -> Iterator[str]:
         "Empty value": "off" if setting.is_off_when_empty else "",
         "Pulsar's older names": ", ".join(
             code(one.old) for one in SPELLINGS if one.new == setting.key
-        ),
-        "Deprecated name": ", ".join(
-            code(old) for old, new in RENAMED.items() if new == setting.key
         ),
     }
     yield " · ".join(f"{name}: {text}" for name, text in facts.items() if text) + "\n"

@@ -19,7 +19,7 @@ from tests.support.http.web_server import free_port
 
 BUNDLE = str(BUNDLES[1])
 PLAN = "0123456789ab"
-VERBS = ["plan", "pause", "resume", "drain", "undrain", "move", "history"]
+VERBS = ["plan", "pause", "resume", "drain", "undrain", "history"]
 
 
 @pytest.fixture
@@ -279,9 +279,9 @@ def test_nothing_to_be_done_is_not_asked_for(
 def test_move_is_the_move_of_bundles(cluster: Cluster) -> None:
     cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
     destination = cluster.follower.broker_id
-    dry = cluster.run("move", BUNDLE, destination, "--dry-run")
+    dry = cluster.run("bundles", "move", BUNDLE, destination, "--dry-run")
     assert dry.stdout.startswith(f"would move {BUNDLE} from {cluster.leader.broker_id}")
-    moved = cluster.json("move", BUNDLE, destination, "--yes")
+    moved = cluster.json("bundles", "move", BUNDLE, destination, "--yes")
     assert (moved["result"], moved["took_s"] >= 0) == ("moved", True)
     assert cluster.world.owners[BUNDLES[1]] == destination
 
@@ -292,16 +292,20 @@ def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryO
     assert "1970-01-01T00:00:00Z" in result.stdout
     assert "cluster: below threshold" in result.stdout
     options = ["--kind", "split", "--broker", "b:1", "--bundle", BUNDLE]
-    rows = cluster.json("history", *options, "--since", "2h", "--limit", "7")
+    times = ("--since", "2030-01-31T03:00Z", "--until", "2030-01-31T03:20Z")
+    rows = cluster.json("history", *options, *times, "--limit", "7")
     assert rows[0]["result"] == "skipped"
-    assert operations.asked[-1] == ("history", HistoryFilter("split", "b:1", BUNDLE, 7200.0, 7))
+    wanted = HistoryFilter("split", "b:1", BUNDLE, 1_896_058_800_000, 1_896_060_000_000, 7)
+    assert operations.asked[-1] == ("history", wanted)
+    backwards = CliRunner().invoke(main, ["history", "--since", "1h", "--until", "2h"])
+    assert (backwards.exit_code, "--since is after --until" in backwards.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["0s", "2", "h", "1.5h", "1 h", "9999999s", "2w"])
 def test_text_without_a_duration_is_a_wrong_option(text: str) -> None:
     result = CliRunner().invoke(main, ["history", "--since", text])
     assert result.exit_code == 2
-    assert "is not a duration such as 90s" in result.stderr
+    assert "is not a time such as 2030-01-31T02:00" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.support.security.static_tokens import admitting
 
 BUNDLE = str(BUNDLES[1])
 VERBS = [
-    *(["status"], ["leader"], ["leader", "show"], ["lookup"], ["explain"]),
+    *(["status"], ["leader"], ["leader", "show"], ["topics", "lookup"], ["explain"]),
     *(["brokers"], ["brokers", "list"]),
     *(["namespaces", "create"], ["namespaces", "list"], ["namespaces", "delete"]),
     *(["namespaces", "get-clusters"], ["namespaces", "set-clusters"]),
@@ -101,12 +101,12 @@ def test_leader_without_a_subcommand_shows_the_leader(cluster: Cluster) -> None:
 def test_a_lookup_follows_redirects(cluster: Cluster, local: str) -> None:
     cluster.leader.lookup.placement = cluster.follower.broker_id
     topic = Topic("persistent", NAMESPACE, local)
-    found = cluster.json("lookup", str(topic))
+    found = cluster.json("topics", "lookup", str(topic))
     assert found["topic"] == str(topic)
     assert found["bundle"] == str(RING.bundle_of(topic))
     assert found["broker"] == cluster.follower.broker_id
     assert [hop.rpartition("=")[2] for hop in found["redirects"]] == ["false", "true"]
-    result = cluster.run("lookup", str(topic))
+    result = cluster.run("topics", "lookup", str(topic))
     assert result.exit_code == 0, result.output
     assert str(cluster.follower.urls.native_url) in result.stdout
 
@@ -114,7 +114,7 @@ def test_a_lookup_follows_redirects(cluster: Cluster, local: str) -> None:
 def test_a_lookup_that_is_sent_round_in_circles_ends(cluster: Cluster) -> None:
     elsewhere = cluster.world.brokers[cluster.follower.broker_id]
     cluster.world.brokers[cluster.leader.broker_id] = elsewhere
-    result = cluster.run("lookup", "t/ns/x")
+    result = cluster.run("topics", "lookup", "t/ns/x")
     assert result.exit_code == 1
     assert "redirected more than 20 times" in result.stderr
 
@@ -312,7 +312,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
 
 
 def test_nobody_there_says_what_to_do() -> None:
-    for verb in (["status"], ["brokers", "list"], ["lookup", "t/ns/x"]):
+    for verb in (["status"], ["brokers", "list"], ["topics", "lookup", "t/ns/x"]):
         result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
         assert result.exit_code == 1
         assert (

@@ -49,25 +49,3 @@ def test_a_verb_of_a_group_has_its_own_examples(words: str) -> None:
         .output
     )
     assert group.count(f"broker-ctl {words.split(maxsplit=1)[0]} ") > len(lines)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "name", "arguments"),
-    [
-        ("move", "bundles move", "t/n/0x00000000_0xffffffff b:1 --url http://127.0.0.1:1"),
-        ("lookup", "topics lookup", "t/n/topic --url http://127.0.0.1:1"),
-        ("monitor-brokers", "brokers monitor", "--zookeeper 127.0.0.1:1 --once"),
-    ],
-)
-def test_an_earlier_name_is_not_listed_and_says_the_new_one(
-    earlier: str, name: str, arguments: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("broker_ctl.cli.cluster.monitor._CONNECT_S", 0.2)
-    listed = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
-    assert f"\n  {earlier} " not in listed
-    result = CliRunner().invoke(main, [earlier, *arguments.split()])
-    today = CliRunner().invoke(main, [*name.split(), *arguments.split()])
-    line = f"broker-ctl {earlier} is deprecated: use broker-ctl {name}\n"
-    assert (result.exit_code, result.stderr) == (1, line + today.stderr)
-    text = " ".join(CliRunner().invoke(main, [earlier, "--help"]).stdout.split())
-    assert f"Deprecated: use `broker-ctl {name}`." in text

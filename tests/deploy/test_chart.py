@@ -82,7 +82,7 @@ def test_a_daemon_starts_with_the_settings(case: str, tmp_path: Path) -> None:
         if "value" in each
     }
     reading = read(file, environment, [])
-    assert [*reading.problems, *reading.unknown, *reading.unused, *reading.warnings] == []
+    assert [*reading.problems, *reading.unknown, *reading.unused] == []
     assert start_problems(reading) == ()
     settings = reading.settings
     (port,) = [each["containerPort"] for each in daemon["ports"]]

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from broker_ctl.cli.main import RENAMED, VERBS, Verbs, main
+from broker_ctl.cli.main import VERBS, Verbs, main
 from broker_ctl.daemon.wiring.security.store_identity import identity_of
 from broker_ctl.daemon.wiring.stores import node_access
 from broker_ctl.errors import EmbeddedError, SettingsError
@@ -205,7 +205,7 @@ def test_help_lists_every_verb_and_loads_nothing_heavy() -> None:
         [sys.executable, "-c", LIST_VERBS], stdout=subprocess.PIPE, check=True, text=True
     ).stdout
     context = click.Context(main)
-    for verb in (*VERBS, *RENAMED):
+    for verb in VERBS:
         command = main.get_command(context, verb)
         is_listed = re.search(rf"^  {verb}  +\S", out, re.MULTILINE) is not None
         assert command is not None

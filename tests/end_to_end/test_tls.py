@@ -195,7 +195,7 @@ async def assert_sighup_replaces_the_certificate(
 
 async def assert_the_command_line_reaches(urls: list[str], files: Issued) -> None:
     """With the authority in an option or in the environment, and not without."""
-    asked = ("lookup", str(Topic("persistent", NAMESPACE, "t-0")), "--url", urls[0])
+    asked = ("topics", "lookup", str(Topic("persistent", NAMESPACE, "t-0")), "--url", urls[0])
     code, out, err = await verb(*asked, "--tls-ca", str(files.authority))
     assert code == 0, err
     assert "pulsar://" in out

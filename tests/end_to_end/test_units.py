@@ -54,7 +54,7 @@ OTHERS: Final = frozenset(
         *("anti-affinity", "clusters", "configuration", "failure-domains", "isolation-policies"),
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
-        *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
+        *("attach", "brokers monitor", "simulate", "zookeeper status"),
         "advise backtest",
         *("rollout status", "support-bundle"),
         # Findings in words.

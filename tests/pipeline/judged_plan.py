@@ -148,7 +148,7 @@ def _crowded(console: Console, url: str) -> int:
     some, of = _CROWDED
     for number, (bundle, owner) in enumerate(sorted(owners.items())):
         if owner != first and number % of < some:
-            console.run("crowd", f"move {bundle} {first} --yes --url {url}")
+            console.run("crowd", f"bundles move {bundle} {first} --yes --url {url}")
     return SystemClock().wall_ms()
 
 

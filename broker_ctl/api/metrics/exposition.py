@@ -22,8 +22,7 @@ from prometheus_client.registry import Collector
 
 from broker_ctl.api.http.responses import ApiResponse
 from broker_ctl.clock import Clock
-from broker_ctl.instruments.kinds import Instrument, Sample
-from broker_ctl.instruments.renamed import RENAMED, earlier_help, earlier_samples
+from broker_ctl.instruments.kinds import Instrument
 
 _OPENMETRICS: Final = "application/openmetrics-text"
 _TEXT_KINDS: Final = ("text/plain", "text/*", "*/*")
@@ -48,25 +47,15 @@ class InstrumentCollector(Collector):
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        """One family per instrument, and one more under the earlier name of a renamed one."""
+        """One family per instrument."""
         for instrument in self._instruments:
-            samples = tuple(instrument.samples())
-            yield self._family(instrument.name, instrument.help, instrument.kind, samples)
-            if earlier := RENAMED.get(instrument.name):
-                yield self._family(
-                    earlier.name,
-                    earlier_help(instrument),
-                    instrument.kind,
-                    earlier_samples(instrument, earlier, samples),
-                )
-
-    def _family(self, name: str, says: str, kind: str, samples: Iterable[Sample]) -> Metric:
-        # The format itself adds a counter's suffix to the name of its family.
-        family = Metric(name.removesuffix("_total"), says, kind)
-        for sample in samples:
-            labels = {"cluster": self._cluster, **sample.labels}
-            family.add_sample(sample.name, labels, sample.value)
-        return family
+            # The format itself adds a counter's suffix to the name of its family.
+            name = instrument.name.removesuffix("_total")
+            family = Metric(name, instrument.help, instrument.kind)
+            for sample in instrument.samples():
+                labels = {"cluster": self._cluster, **sample.labels}
+                family.add_sample(sample.name, labels, sample.value)
+            yield family
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not read values."""

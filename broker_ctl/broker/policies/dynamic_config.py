@@ -14,7 +14,7 @@ from broker_ctl.broker.namespaces.policy_store import UPDATE_RULES
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.errors import SettingsError
-from broker_ctl.settings.compat.deprecated import OLD_KEYS, renamed
+from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import with_dynamic
@@ -139,7 +139,7 @@ class DynamicConfiguration:
 
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
-            wanted = {**_others(texts, key), key: text}
+            wanted = {**texts, key: text}
             _, old_problems = with_dynamic(self._start, texts)
             _, problems = with_dynamic(self._start, wanted)
             # Problems that existed before are not the caller's, unless they are of the same key.
@@ -153,8 +153,6 @@ class DynamicConfiguration:
             return
         await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         log.info("%s is overridden by %r for all brokers", key, text)
-        if renamed(key) != key:
-            log.warning("%s is deprecated; the key is called %s", key, renamed(key))
 
     async def delete(self, key: str, *, is_dry_run: bool = False) -> bool:
         """Remove an override; returns whether there was one. A dry run only checks.
@@ -165,10 +163,9 @@ class DynamicConfiguration:
 
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
-            rest = _others(texts, key)
-            if rest == texts:
+            if key not in texts:
                 raise _NothingToDelete(key)
-            return DynamicValues(rest)
+            return DynamicValues({known: text for known, text in texts.items() if known != key})
 
         try:
             if is_dry_run:
@@ -176,7 +173,7 @@ class DynamicConfiguration:
                 return True
             await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         except _NothingToDelete:
-            if renamed(key) not in DYNAMIC_KEYS:
+            if key not in DYNAMIC_KEYS:
                 raise SettingsError(f"{key[:128]}: not a dynamic setting of broker-ctl") from None
             # There was no override, so the goal is reached.
             return False
@@ -196,11 +193,6 @@ class DynamicConfiguration:
         log.info("the overrides in %s have changed", paths.CONFIGURATION)
         for listener in tuple(self._listeners):
             listener(settings)
-
-
-def _others(texts: Mapping[str, str], key: str) -> dict[str, str]:
-    """The overrides of other settings; a renamed setting has two keys."""
-    return {known: text for known, text in texts.items() if renamed(known) != renamed(key)}
 
 
 class _NothingToDelete(Exception):

@@ -81,7 +81,6 @@ def _state_url(source: str | None, state: str | None) -> str | None:
     is_flag=True,
     help="Disable the cluster's own shedding and splitting while this command runs.",
 )
-@click.option("--quiet-own-balancing", "disable_by_old_name", is_flag=True, hidden=True)
 @click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation of --disable-cluster-balancer."
 )
@@ -117,7 +116,6 @@ def command(
     cluster: str | None,
     act: bool,
     disable_balancer: bool,
-    disable_by_old_name: bool,
     yes: bool,
     is_once: bool,
     limit_s: float | None,
@@ -132,7 +130,6 @@ def command(
     alone. The cluster's own nodes are never written. --act moves and splits, but not while the
     cluster's own balancer does, nor before Pulsar 3.0. Of several, an elected one decides.
     """
-    disable_balancer = disable_balancer or disable_by_old_name
     if is_once and (act or disable_balancer or history):
         raise click.UsageError("--once excludes --act, --history and --disable-cluster-balancer")
     if disable_balancer and not act:

@@ -17,9 +17,8 @@ async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> di
 
     ``plan`` is None while another process leads or no plan can be made; ``note`` has the reason.
     ``cluster_balancer`` is None if the cluster's settings cannot be read; ``untold`` has the error.
-    ``own_balancing`` is the deprecated name of ``cluster_balancer``. ``stuck`` has bundles that the
-    extensible load manager does not hand on. ``metadata_outdated`` is None while the cluster is
-    read as it is now, ``console_url`` where no console is served.
+    ``stuck`` has bundles that the extensible load manager does not hand on. ``metadata_outdated``
+    is None while the cluster is read as it is now, ``console_url`` where no console is served.
     """
     findings, error = await _findings(attached)
     base = attached.foundation
@@ -34,7 +33,6 @@ async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> di
         "metadata_outdated": outdated_row(attached.source.outdated),
         "stuck": attached.source.stuck(),
         "cluster_balancer": findings,
-        "own_balancing": findings,
         **await _overview(attached, is_verbose=is_verbose),
         **({"untold": error} if error else {}),
     }

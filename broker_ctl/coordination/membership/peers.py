@@ -3,20 +3,15 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command, HandleCommand, Reply
+from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
 from broker_ctl.peer_http import PeerHttp, Source
 
 log = logging.getLogger(__name__)
-
-# Statuses for an unknown verb: a broker of the previous release answers without reading the
-# command, and a proxy or another server has no such path. Nothing was executed.
-_UNKNOWN_VERB: Final = frozenset({"InvalidName", "404"})
 
 
 class Peers(Protocol):
@@ -33,11 +28,7 @@ class Peers(Protocol):
 
 
 class HttpPeers:
-    """`POST {web address}/control/v1/{verb}`, answered with JSON or the name of an error.
-
-    If a broker of the previous release does not know the verb, the command is sent under the old
-    one.
-    """
+    """`POST {web address}/control/v1/{verb}`, answered with JSON or the name of an error."""
 
     def __init__(self, registry: Registry, http: PeerHttp, own: HandleCommand) -> None:
         self._registry = registry
@@ -54,20 +45,10 @@ class HttpPeers:
         # The node's name is the id; what the payload has as its id, its writer may have invented.
         urls = replace(peer.urls, broker_id=broker_id)
         try:
-            return await self._post(urls, command.verb, command, timeout_s)
-        except PeerRefused as refused:
-            previous = PREVIOUS_VERBS.get(command.verb)
-            if previous is None or refused.kind not in _UNKNOWN_VERB:
-                raise
-            return await self._post(urls, previous, command, timeout_s)
-
-    async def _post(self, urls: BrokerUrls, verb: str, command: Command, timeout_s: float) -> Reply:
-        broker_id = urls.broker_id
-        try:
             reply = await self._http.request(
                 "POST",
                 urls,
-                f"/control/v1/{verb}",
+                f"/control/v1/{command.verb}",
                 Source.REGISTRATION,
                 json=command.to_row(),
                 timeout_s=timeout_s,

@@ -209,23 +209,14 @@ _KINDS: Mapping[
     )
 }
 
-# Maps the verbs of the previous release to the current ones: its leaders send only the old verbs,
-# and its brokers understand only those.
-PREVIOUS_VERBS: Mapping[str, str] = {
-    AcquireBundle.verb: "take",
-    SplitBundle.verb: "cut",
-    MergeBundles.verb: "join",
-}
-_TODAYS_VERBS: Mapping[str, str] = {old: verb for verb, old in PREVIOUS_VERBS.items()}
-
 
 def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
-    """Parse a command of any kind; verbs of the previous release are accepted too.
+    """Parse a command of any kind.
 
     Raises:
         InvalidName: the verb is unknown, or a field is not valid.
     """
-    kind = _KINDS.get(_TODAYS_VERBS.get(verb, verb))
+    kind = _KINDS.get(verb)
     if kind is None:
         raise InvalidName(f"unknown order {verb!r}: {', '.join(_KINDS)}")
     return kind.parse(row)

@@ -28,7 +28,7 @@ def examine_configuration(reading: Reading) -> list[Finding]:
     errors = (*start_problems(reading), *rehearsal.problems)
     findings = [
         *(_problem(each, Level.ERROR) for each in dict.fromkeys(errors)),
-        *(_problem(each, Level.WARNING) for each in (*reading.warnings, *rehearsal.warnings)),
+        *(_problem(each, Level.WARNING) for each in rehearsal.warnings),
         *(
             Finding(
                 _CHECK,

@@ -61,8 +61,6 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
 
 
 def _log_findings(reading: Reading) -> None:
-    for warning in reading.warnings:
-        log.warning("%s", warning)
     for entry in reading.unknown:
         log.warning("%s: ignored %s: unknown to broker-ctl and Pulsar", entry.origin, entry.key)
     if ignored := ignored_security(reading):

@@ -25,7 +25,6 @@ from broker_ctl.daemon.wiring.security.peers import (
     peer_contexts,
     peer_requests,
     peer_signer,
-    peer_token,
 )
 from broker_ctl.daemon.wiring.security.rotation import peer_tls
 from broker_ctl.daemon.wiring.security.znode_signatures import requires_signatures
@@ -53,7 +52,7 @@ class Assembly:
         services = self.services = build_services(base, coordination)
         tls = peer_tls(settings, environment.reloader)
         self._tls_for = peer_contexts(settings, tls)
-        self.peers_http: Final = _peers_http(base, tls)
+        self.peers_http: Final = _peers_http(tls)
         # It has no token: a request of a client carries the client's own, or none.
         self.clients_http: Final = _clients_http(tls)
         self.balancer: Final = self._build_balancer()
@@ -165,9 +164,8 @@ def _clients_http(tls: SSLContext | None) -> HttpClient:
     return HttpClient(timeout_s=_PEER_TIMEOUT_S, max_body_bytes=_CLIENT_REPLY_BYTES, ssl=tls)
 
 
-def _peers_http(base: Foundation, tls: SSLContext | None) -> HttpClient:
+def _peers_http(tls: SSLContext | None) -> HttpClient:
     return HttpClient(
-        token=peer_token(base),
         timeout_s=_PEER_TIMEOUT_S,
         max_body_bytes=_PEER_REPLY_BYTES,
         ssl=tls,

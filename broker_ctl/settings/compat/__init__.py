@@ -1,1 +1,1 @@
-"""Keys of Pulsar's configuration files, and keys of earlier releases."""
+"""Keys of Pulsar's configuration files."""

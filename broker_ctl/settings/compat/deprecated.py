@@ -1,4 +1,4 @@
-"""Deprecated keys: Pulsar's, each with Pulsar's rule of precedence, and broker-ctl's own.
+"""Pulsar's deprecated keys, each with Pulsar's rule of precedence.
 
 Docs: pulsar-configuration. A rule applies within one source, so that a new key in the environment
 takes precedence over an old one in the file.
@@ -60,28 +60,7 @@ SPELLINGS: Final = (
         _if_changed,
     ),
 )
-# Keys of broker-ctl that were renamed: the old key is accepted for one release. The new one wins.
-RENAMED: Final[Mapping[str, str]] = {
-    "pulsarActBesideOwnBalancing": "pulsarActDespiteClusterBalancer",
-    "loadBalancerBalanceHighPercentage": "loadBalancerPlannerHighPercentage",
-    "loadBalancerBalanceLowPercentage": "loadBalancerPlannerLowPercentage",
-    "loadBalancerBalanceSeverePercentage": "loadBalancerPlannerSeverePercentage",
-    "loadBalancerBalanceChurnPercentagePerHour": "loadBalancerPlannerChurnPercentagePerHour",
-    "loadBalancerBalanceSteadySeconds": "loadBalancerPlannerSteadySeconds",
-    "loadBalancerBalanceRecentSeconds": "loadBalancerPlannerRecentSeconds",
-    "loadBalancerBalanceReturnMinutes": "loadBalancerPlannerReturnMinutes",
-    "simulatedOriginSeconds": "simulatedStartSeconds",
-    "simulatedSecondsPerMinute": "simulatedMinuteSeconds",
-    "stateQueueMaxInstructions": "zkQueueMaxInstructions",
-    "brokerReclaimPreload": "brokerReclaimLoadImmediately",
-    "readOnlyRoles": "viewerRoles",
-}
-OLD_KEYS: Final = frozenset((*(spelling.old for spelling in SPELLINGS), *RENAMED))
-
-
-def renamed(key: str) -> str:
-    """The current key of a setting."""
-    return RENAMED.get(key, key)
+OLD_KEYS: Final = frozenset(spelling.old for spelling in SPELLINGS)
 
 
 def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -91,7 +70,4 @@ def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
         old, new = entries.get(spelling.old), known.get(spelling.new)
         if old and old.value and spelling.wins(old.value, new.value if new else ""):
             known[spelling.new] = old
-    for name, new_name in RENAMED.items():
-        if name in entries:
-            known.setdefault(new_name, entries[name])
     return known

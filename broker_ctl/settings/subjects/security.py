@@ -17,13 +17,11 @@ from broker_ctl.settings.conditions import (
     OPENID_PROVIDER,
     OWN_BROKER,
     SIGNED,
-    STATIC_TOKENS,
     STORE_OFF_LOOPBACK,
     TLS_PROVIDER,
     TOKEN_PROVIDER,
     TOKENS,
     UNGUARDED,
-    UNKEYED,
     either,
 )
 from broker_ctl.settings.schema import Guard, Setting
@@ -199,16 +197,6 @@ class SecuritySettings:
             used_with=(either(SIGNED, BROKER_CERTIFICATES),),
         ),
     ] = "broker"
-    token_for_earlier_brokers: Annotated[
-        bool,
-        Setting(
-            "brokerClientTokenEnabled",
-            "Whether requests to other brokers also carry the token of a super user, which "
-            "brokers of the previous release ask for: only while such a release is upgraded. "
-            "Without effect where clusterKeyFile is set.",
-            used_with=(STATIC_TOKENS, OWN_BROKER, UNKEYED),
-        ),
-    ] = False
     znode_signatures: Annotated[
         SignatureMode,
         Setting(

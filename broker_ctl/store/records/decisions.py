@@ -15,14 +15,6 @@ from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.fields import Fields, with_format_version
 
 _MOST_DETAIL: Final = 300
-# Earlier releases wrote these fields without units in their names.
-_RENAMED: Final = {
-    "throughput_bytes": "throughput_bytes_per_s",
-    "source_usage_before": "source_usage_before_ratio",
-    "source_usage_after": "source_usage_after_ratio",
-    "destination_usage_before": "destination_usage_before_ratio",
-    "destination_usage_after": "destination_usage_after_ratio",
-}
 
 
 def decision_fields(decision: Action) -> dict[str, Any]:
@@ -120,5 +112,5 @@ def decode_kept_decisions(path: str, data: bytes) -> list[Mapping[str, Any]]:
             fields.text(name)
         for name in ("at_ms", "epoch", "cycle"):
             fields.integer(name)
-        rows.append({_RENAMED.get(name, name): value for name, value in fields.values.items()})
+        rows.append(fields.values)
     return rows

@@ -1,15 +1,10 @@
 """Orders of the leader, and states."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from broker_ctl.coordination.membership.peers import HttpPeers
-from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model import commands
 from broker_ctl.core.model.commands import (
-    PREVIOUS_VERBS,
     AcquireBundle,
     Command,
     MergeBundles,
@@ -31,7 +26,6 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.http_client import HttpClient
-from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
@@ -52,34 +46,6 @@ async def test_an_order_arrives_as_it_was_given(
     url = f"{leader.url}/control/v1/{order.verb}"
     reply = await http.request("POST", url, json=order.to_row())
     assert (reply.status, reply.json()) == (200, {"token": 42})
-    assert leader.commands.obeyed == [order]
-
-
-@pytest.mark.parametrize(
-    ("previous", "order"),
-    [("take", ORDERS[3]), ("cut", ORDERS[4]), ("join", ORDERS[5])],
-)
-async def test_a_leader_of_the_previous_release_is_obeyed(
-    http: HttpClient, leader: Broker, previous: str, order: Command
-) -> None:
-    url = f"{leader.url}/control/v1/{previous}"
-    reply = await http.request("POST", url, json=order.to_row())
-    assert (reply.status, reply.json()) == (200, {"token": 42})
-    assert leader.commands.obeyed == [order]
-
-
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.verb)
-async def test_a_broker_of_the_previous_release_carries_out_what_this_one_commands(
-    http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch, order: Command
-) -> None:
-    kinds = {PREVIOUS_VERBS.get(type(one).verb, type(one).verb): type(one) for one in ORDERS}
-    monkeypatch.setattr(commands, "_KINDS", kinds)
-    monkeypatch.setattr(commands, "_TODAYS_VERBS", {})
-    peer = SimpleNamespace(urls=leader.urls)
-    registry = SimpleNamespace(broker_id="another:1", peer=lambda _: peer)
-    bound = PeerHttp(http, PeerAddresses(), {leader.broker_id: leader.urls}.get)
-    peers = HttpPeers(cast("Registry", registry), bound, leader.commands.handle)
-    assert await peers.send(leader.broker_id, order, 5.0) == {"token": 42}
     assert leader.commands.obeyed == [order]
 
 

@@ -14,7 +14,6 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary
-from broker_ctl.instruments.renamed import RENAMED
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
 from tests.support.time.waiting import eventually
 
@@ -231,9 +230,7 @@ def test_every_declared_name_is_what_is_exposed() -> None:
         feed(instrument)
     families = InstrumentCollector(instruments, CLUSTER).collect()
     names = {sample.name for family in families for sample in family.samples}
-    assert names >= exposed_names()
-    earlier = tuple(one.name for one in RENAMED.values())
-    assert all(name.startswith(earlier) for name in names - exposed_names())
+    assert names == exposed_names()
 
 
 def feed(instrument: object) -> None:

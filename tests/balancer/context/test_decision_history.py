@@ -17,7 +17,6 @@ from broker_ctl.errors import Ambiguous, ConnectionLoss, Fenced
 from broker_ctl.retry import Backoff
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
-from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
@@ -39,15 +38,6 @@ def entry(number: int) -> JournalEntry:
 def cycles(kept: DecisionHistory) -> list[int]:
     """Their numbers, the newest first."""
     return [row["cycle"] for row in kept.rows([])]
-
-
-def test_rows_that_an_earlier_build_kept_have_their_units_when_they_are_read() -> None:
-    own = {"kind": "transfer", "sentence": "moved", "result": "done", "epoch": 1, "cycle": 2}
-    old = {**own, "at_ms": 3, "throughput_bytes": 5.0, "source_usage_before": 0.5}
-    (row,) = decode_kept_decisions("/n", encode_kept_decisions([old]))
-    units = {"throughput_bytes_per_s": 5.0, "source_usage_before_ratio": 0.5}
-    assert row == {**own, "at_ms": 3, **units}
-    assert decode_kept_decisions("/n", encode_kept_decisions([row])) == [row]
 
 
 async def keep(

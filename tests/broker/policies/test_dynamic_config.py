@@ -248,26 +248,3 @@ async def test_the_effective_configuration_omits_secrets() -> None:
         }
         await built.one.set("dryRun", "true")
         assert await built.written() == {**foreign, "dryRun": "true"}
-
-
-OLD_HIGH, HIGH = "loadBalancerBalanceHighPercentage", "loadBalancerPlannerHighPercentage"
-
-
-@in_virtual_time
-async def test_a_renamed_setting_is_one_override_under_both_names(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with scene() as built:
-        await built.other.set(OLD_HIGH, "120")
-        assert f"{OLD_HIGH} is deprecated; the key is called {HIGH}" in caplog.text
-        await eventually(lambda: built.one.current().planner.high_percent == 120)
-        assert await built.one.overrides() == {OLD_HIGH: "120"}
-        await built.other.set(HIGH, "130")
-        await eventually(lambda: built.one.current().planner.high_percent == 130)
-        assert await built.written() == {HIGH: "130"}
-        assert await built.other.delete(OLD_HIGH)
-        await eventually(lambda: built.one.current().planner.high_percent == 108)
-        await built.other.set(OLD_HIGH, "120")
-        assert await built.other.delete(HIGH)
-        assert await built.written() == {}
-        assert not await built.other.delete(OLD_HIGH)

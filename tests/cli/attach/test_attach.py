@@ -66,7 +66,7 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
     seen = json.loads(found.output)
     assert seen["throughput_imbalance"] == pytest.approx(1.0)
     assert seen["plan"]["decisions"] == []
-    assert seen["cluster_balancer"] == seen["own_balancing"] == []
+    assert seen["cluster_balancer"] == []
     assert seen["console_url"] == f"{seen['url']}/ui/"
     assert list(out_of_system(seen)) == []
 
@@ -104,7 +104,6 @@ async def test_once_ends_with_4_and_the_reason_while_the_metadata_are_migrated(
         ),
         (("--once", "--act"), "--once excludes"),
         (("--disable-cluster-balancer",), "--disable-cluster-balancer requires --act"),
-        (("--quiet-own-balancing",), "--disable-cluster-balancer requires --act"),
     ],
 )
 async def test_contradicting_options_are_rejected(

@@ -178,11 +178,6 @@ def test_the_range_of_a_topics_bundle_is_shown_and_nothing_is_assigned(cluster: 
     assert not cluster.world.owners
 
 
-def test_a_lookup_is_found_among_the_verbs_of_topics_too(cluster: Cluster) -> None:
-    spread(cluster)
-    assert cluster.json("topics", "lookup", str(TOPIC)) == cluster.json("lookup", str(TOPIC))
-
-
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", str(MAX_PARTITIONS + 1)])
 @pytest.mark.parametrize("verb", [CREATE, UPDATE])
 def test_a_number_that_cannot_be_is_a_mistake_in_the_command(verb: list[str], number: str) -> None:

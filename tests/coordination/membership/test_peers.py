@@ -14,11 +14,8 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import (
-    AcquireBundle,
     Command,
-    MergeBundles,
     PrepareTransfer,
-    SplitBundle,
 )
 from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.errors import PeerRefused, PeerUnreachable
@@ -120,59 +117,3 @@ async def test_a_peer_that_does_not_answer_or_is_unknown_is_unreachable() -> Non
     async with peers(None) as all_:
         with pytest.raises(PeerUnreachable, match="not registered"):
             await all_.send("other:1", ORDER, 1.0)
-
-
-WHOLE = ORDER.bundle
-HALVES = [
-    Bundle.parse(f"t/ns/{span}") for span in ("0x00000000_0x80000000", "0x80000000_0xffffffff")
-]
-RENAMED: list[tuple[Command, str]] = [
-    (AcquireBundle(3, WHOLE), "take"),
-    (SplitBundle(3, WHOLE, "range_equally_divide"), "cut"),
-    (MergeBundles(3, HALVES[0], HALVES[1]), "join"),
-]
-
-
-def previous_release(asked: list[str], status: int, body: str) -> web.Application:
-    """A broker whose answer to a verb that it does not know is this one."""
-
-    async def control(request: web.Request) -> web.Response:
-        verb = request.match_info["verb"]
-        asked.append(verb)
-        if verb not in {"take", "cut", "join", "prepare", "release", "receive"}:
-            return web.Response(status=status, text=body)
-        return web.json_response({"obeyed": verb, "row": await request.json()})
-
-    app = web.Application()
-    app.router.add_post("/control/v1/{verb}", control)
-    return app
-
-
-@pytest.mark.parametrize(("order", "previous"), RENAMED)
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
-        (400, '{"error":"InvalidName","reason":"unknown order: prepare, release, receive, take"}'),
-        (404, '{"reason":"nobody serves this"}'),
-    ],
-)
-async def test_a_broker_of_the_previous_release_is_sent_the_verb_that_it_knows(
-    order: Command, previous: str, status: int, body: str
-) -> None:
-    asked: list[str] = []
-    async with serving(previous_release(asked, status, body)) as url, peers(url) as all_:
-        reply = await all_.send("other:1", order, 5.0)
-    assert reply == {"obeyed": previous, "row": order.to_row()}
-    assert asked == [order.verb, previous]
-
-
-@pytest.mark.parametrize(("order", "previous"), RENAMED)
-async def test_a_command_that_was_refused_for_another_reason_is_not_sent_again(
-    order: Command, previous: str
-) -> None:
-    asked: list[str] = []
-    body = '{"error":"Fenced","reason":"epoch 4 was seen"}'
-    async with serving(previous_release(asked, 409, body)) as url, peers(url) as all_:
-        with pytest.raises(PeerRefused, match="epoch 4"):
-            await all_.send("other:1", order, 5.0)
-    assert asked == [order.verb] != [previous]

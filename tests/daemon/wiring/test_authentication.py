@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import jwt
-import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
@@ -88,16 +87,11 @@ def test_super_users_may_all_have_json_web_tokens(tmp_path: Path) -> None:
     assert "none of its roles" in str(problems(settings_of(*ON, file, "superUserRoles=other")))
 
 
-@pytest.mark.parametrize("further", [(), ("brokerClientTokenEnabled=true",)])
-def test_hashed_tokens_and_a_public_key_are_nothing_to_sign_with(
-    further: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_hashed_tokens_and_a_public_key_are_nothing_to_sign_with(tmp_path: Path) -> None:
     file = static(tmp_path, hash_token(TOKEN))
     public = tmp_path / "public.key"
     public.write_bytes(new_key_pair("ES256").public)
-    settings = settings_of(
-        *(*ON, file, f"tokenPublicKey={public}", "tokenPublicAlg=ES256", *further)
-    )
+    settings = settings_of(*ON, file, f"tokenPublicKey={public}", "tokenPublicAlg=ES256")
     assert role_of(settings, TOKEN) == "admin"
     (problem,) = problems(settings)
     assert "clusterKeyFile: not set" in problem
@@ -105,12 +99,6 @@ def test_hashed_tokens_and_a_public_key_are_nothing_to_sign_with(
     keys.write_text(base64.b64encode(KEY).decode(), encoding="ascii")
     keys.chmod(0o600)
     assert problems(settings_of(*ON, file, f"clusterKeyFile={keys}")) == []
-
-
-def test_no_hash_is_sent_to_brokers_of_the_previous_release(tmp_path: Path) -> None:
-    file = static(tmp_path, hash_token(TOKEN))
-    (problem,) = problems(settings_of(*BY_SECRET, file, "brokerClientTokenEnabled=true"))
-    assert "brokerClientTokenEnabled: tokenSecretKeyFile has no token" in problem
 
 
 def test_a_set_of_keys_suffices_beside_keys_of_the_cluster(tmp_path: Path) -> None:

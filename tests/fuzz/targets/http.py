@@ -19,7 +19,7 @@ from broker_ctl.security.authentication import Evidence
 from broker_ctl.security.signed_requests import RequestSignature, SignatureRefused
 from broker_ctl.security.static_tokens import StaticTokens
 
-_VERBS: Final = ("prepare", "release", "receive", "acquire", "split", "merge", "take")
+_VERBS: Final = ("prepare", "release", "receive", "acquire", "split", "merge", "none")
 _READERS: Final[Sequence[Callable[[Mapping[str, Any]], object]]] = (
     *(partial(parse_order, verb) for verb in _VERBS),
     PlanFile.of_row,

@@ -681,12 +681,6 @@ WIRED: Final = (
     ),
     Wired("brokerClientRole", "peer", {"PeerRequests.role": 1}, (f"clusterKeyFile={CLUSTER_KEY}",)),
     Wired(
-        "brokerClientTokenEnabled",
-        "true",
-        {"HttpClient._token": 1},
-        (*ASKED, "superUserRoles=user"),
-    ),
-    Wired(
         "znodeSignatures",
         "require",
         {"ZnodeSignatures._is_required": 1},

@@ -95,7 +95,7 @@ NEXT: Final = "0x40000000_0x80000000"
 HOT: Final = "0x80000000_0xc0000000"
 TOPIC: Final = "persistent/t/ns/x"
 
-OWNED: Final = (f"move t/ns/{LOW} LEADER",)
+OWNED: Final = (f"bundles move t/ns/{LOW} LEADER",)
 EAST: Final = ("clusters create east --service-url http://e:1",)
 RACK: Final = ("failure-domains set rack --broker a:1",)
 POLICY: Final = ("isolation-policies set p --namespaces t/.* --primary x",)
@@ -177,10 +177,10 @@ READS: Final = (
     Typed("history", get("/control/v1/history?limit=50")),
     Typed(
         f"history --kind transfer --result done --broker LEADER --bundle t/ns/{LOW}"
-        " --since 2h --limit 20",
+        " --since 2030-01-31T03:00Z --until 2030-01-31T03:20Z --limit 20",
         get(
             f"/control/v1/history?kind=transfer&result=done&broker=LEADER&bundle=t%2Fns%2F{LOW}"
-            "&within_s=7200&limit=20"
+            "&limit=20&since_ms=1896058800000&until_ms=1896060000000"
         ),
     ),
     Typed(
@@ -204,7 +204,6 @@ READS: Final = (
     Typed("isolation-policies list", get(STATUS, f"{CLUSTERS}/c1/namespaceIsolationPolicies")),
     Typed("isolation-policies list --cluster c1", get(f"{CLUSTERS}/c1/namespaceIsolationPolicies")),
     Typed("leader show", get(f"{BROKERS}/leaderBroker")),
-    Typed("lookup t/ns/x", get(f"/lookup/v2/topic/{TOPIC}", f"/lookup/v2/topic/{TOPIC}/bundle")),
     Typed("namespaces get-clusters t/ns", get(f"{HERE}/replication")),
     Typed("namespaces list", get(TENANTS, f"{NAMESPACES}/t")),
     Typed("namespaces list t", get(f"{NAMESPACES}/t")),
@@ -366,10 +365,6 @@ BALANCING: Final = (
     Typed(
         "drain --self --until-restart",
         (*get("/control/v1/status"), *act("PUT", DRAINED, by() | {"until_restart": True})),
-    ),
-    Typed(
-        f"move t/ns/{LOW} FOLLOWER",
-        act("PUT", f"{HERE}/{LOW}/unload?destinationBroker=FOLLOWER&by={NAMED}"),
     ),
     Typed(
         "pause --reason network",

@@ -54,13 +54,6 @@ class Authentication:
     openid: "OpenIdTokens | None" = None
     local: LoopbackToken | None = field(default=None, repr=False)
 
-    @property
-    def own_token(self) -> str:
-        """What this broker sends its peers; empty: it has none."""
-        if self.tokens is None:
-            return ""
-        return next(self.tokens.current.of_roles(self.roles.super_users), b"").decode()
-
 
 def build_authentication(
     settings: Settings, clock: Clock, reloader: Reloader

@@ -1,6 +1,5 @@
 """How this broker proves its requests to other brokers, and judges theirs."""
 
-import logging
 from collections.abc import Callable
 from ssl import SSLContext
 
@@ -8,13 +7,10 @@ from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.security.authentication import broker_identity
-from broker_ctl.errors import SettingsError
 from broker_ctl.peer_http import SignFor
 from broker_ctl.security.certificates.peer_context import PeerContexts
 from broker_ctl.security.signed_requests import Refusal, RequestSigner
 from broker_ctl.settings.root import Settings
-
-log = logging.getLogger(__name__)
 
 
 def peer_signer(base: Foundation) -> SignFor | None:
@@ -59,25 +55,3 @@ def peer_contexts(settings: Settings, tls: SSLContext | None) -> Callable[[str],
     """The context for requests to each broker; None: brokers do not prove their ids."""
     identity = broker_identity(settings)
     return None if tls is None or identity is None else PeerContexts(tls, identity).of
-
-
-def peer_token(base: Foundation) -> str | None:
-    """The token that requests to brokers of the previous release carry; None, as is usual.
-
-    Raises:
-        SettingsError: it is wanted, and there is none.
-    """
-    security, authentication = base.settings.security, base.authentication
-    if authentication is None or not security.token_for_earlier_brokers:
-        return None
-    if security.cluster_key_file is not None:
-        return None
-    if not authentication.own_token:
-        raise SettingsError(
-            "brokerClientTokenEnabled: tokenSecretKeyFile has no token of a super user in the clear"
-        )
-    log.warning(
-        "brokerClientTokenEnabled=true: requests to other brokers carry the token of a super user; "
-        "unset it once every broker runs this release"
-    )
-    return authentication.own_token
