@@ -13,10 +13,13 @@ def participants(
     skipped: list[Skip] = []
     for broker_id, broker in sorted(view.brokers.items()):
         if broker.is_draining:
-            text = "it is being emptied"
+            text = "it is being emptied, until its drain ends"
             skipped.append(Skip(broker_id, Reason.DRAINING, text))
         elif broker.age_s > rules.report_ttl_s:
-            text = f"last heard of {broker.age_s:.0f} s ago"
+            text = (
+                f"last heard of {broker.age_s:.0f} s ago, {rules.report_ttl_s:.0f} s count "
+                "(loadBalancerBrokerLoadDataTTLInSeconds), until its next report"
+            )
             skipped.append(Skip(broker_id, Reason.STALE_REPORT, text))
         else:
             brokers.append(broker)
@@ -25,5 +28,5 @@ def participants(
 
 def too_few(view: ClusterView, count: int) -> Skip:
     """The decision to do nothing, because only ``count`` brokers participate."""
-    text = f"{count} of {len(view.brokers)} brokers can give and receive"
+    text = f"{count} of {len(view.brokers)} brokers can give and receive, until two can"
     return Skip("cluster", Reason.TOO_FEW_BROKERS, text)

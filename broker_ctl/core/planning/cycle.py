@@ -24,8 +24,10 @@ from broker_ctl.core.rules.rules import (
     SheddingRules,
     SplitRules,
 )
+from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.core.strategies.merging import candidates as merges
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.shedding.lifting import tried
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from broker_ctl.core.strategies.splitting import candidates as splits
 
@@ -181,4 +183,6 @@ def _shed(
     memory = remembered.memory if policy is remembered.policy else policy.recall(None)
     memory = policy.observe(memory, view, rules)
     proposals = policy.shed(view, memory, rules)
+    if not isinstance(policy, BalancePlanner):
+        proposals = tried(policy, view, memory, rules, proposals)
     return replace(remembered, policy=policy, memory=memory), proposals

@@ -10,7 +10,7 @@ independent of the order of the proposals.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from broker_ctl.core.cluster.decisions import (
     Action,
@@ -35,6 +35,7 @@ from broker_ctl.core.strategies.placement.filter_result import FilterResult
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 
+_UNDER_WAY: Final = "a move or a split of it is under way, until that ends"
 _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
 
 
@@ -155,19 +156,22 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
     """The proposal, or a `Skip` if its bundles are not available."""
     for bundle in proposal.bundles:
         if bundle in claimed:
-            text = f"a {claimed[bundle].kind} of it is planned"
+            text = f"a {claimed[bundle].kind} of it is planned, until that ends"
             return Skip(str(bundle), Reason.SUPERSEDED, text)
         if now.is_busy(bundle):
-            return Skip(str(bundle), Reason.MOVING, "a move or a split of it is under way")
+            return Skip(str(bundle), Reason.MOVING, _UNDER_WAY)
         if bundle not in now.bundles or not now.is_in_ring(bundle):
             return Skip(str(bundle), Reason.GONE, "it is not a bundle of its namespace any more")
         bundle_view = now.bundles[bundle]
         owner = bundle_view.owner
         if owner != _giver(proposal) or (owner is not None and owner not in now.brokers):
-            text = f"its owner is {owner or 'nobody'}, alive are {len(now.brokers)} brokers"
+            text = (
+                f"its owner is {owner or 'nobody'}, alive are {len(now.brokers)} brokers, until "
+                "the next cycle"
+            )
             return Skip(str(bundle), Reason.NOT_OWNED, text)
         if bundle_view.is_pinned and owner is not None:
-            return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner}")
+            return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner} for good")
     return proposal
 
 
@@ -222,7 +226,7 @@ def _routed(
         if is_worth_it(proposal.reason, giver, now.brokers[broker_id].expected, moved)
     ]
     if not better:
-        text = f"it would only carry the load of {source} elsewhere"
+        text = f"it would only carry the load of {source} elsewhere, until loads change"
         return Skip(str(bundle), Reason.NO_GAIN, text)
     choice = place(now, bundle, better, placement, rules)
     if choice.broker_id is None:

@@ -113,7 +113,7 @@ def test_a_bundle_that_is_split_does_not_move(view: ClusterView) -> None:
     assert (skip.subject, skip.reason, skip.detail) == (
         str(A),
         Reason.SUPERSEDED,
-        "a split of it is planned",
+        "a split of it is planned, until that ends",
     )
 
 

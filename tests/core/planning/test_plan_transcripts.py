@@ -118,15 +118,19 @@ def test_a_hot_bundle_of_several_topics_is_split_and_its_load_then_shed() -> Non
         owners={hot: "b1", cold: "b2"},
         brokers=("b1", "b2"),
     )
-    excess = "80.0% is 39.0 points above the mean of 41.0%"
+    key = "loadBalancerBrokerThresholdShedderPercentage"
+    excess = f"80.0% is 39.0 points above the mean of 41.0% ({key})"
+    until = f"until 10 points above it ({key})"
+    limit = "more than 100.0 MiB/s (loadBalancerNamespaceBundleMaxBandwidthMbytes)"
     assert world.cycle() == [
-        f"split {hot} of b1 at 0x40000000: bandwidth: 800.0 MiB/s, more than 100.0 MiB/s",
-        f"skip b1: sole bundle: {hot} is all that it could give up; {excess}",
+        f"split {hot} of b1 at 0x40000000: bandwidth: 800.0 MiB/s, {limit}",
+        f"skip b1: sole bundle: {hot} is all that it could give up, until it owns more; {excess}",
     ]
     left = "tenant/ns/0x00000000_0x40000000"
     right = "tenant/ns/0x40000000_0x80000000"
     one_topic = (
-        f"its one topic has 400.0 MiB/s; {REMEDY}; it has 400.0 MiB/s, more than 100.0 MiB/s"
+        f"its one topic has 400.0 MiB/s; {REMEDY}; and fewer than 2 topics, until it has more; it "
+        f"has 400.0 MiB/s, {limit}"
     )
     move = f"{left} (400.0 MiB/s) from b1 (80.0% -> 40.0%) to b2 (2.0% -> 42.0%)"
     why = f"{excess}; 272.0 MiB/s should go; b2 has 20 msg/s, the lowest of 1"
@@ -136,7 +140,7 @@ def test_a_hot_bundle_of_several_topics_is_split_and_its_load_then_shed() -> Non
         f"skip {right}: hot topic: {one_topic}",
     ]
     assert world.cycle() == [
-        "skip cluster: below threshold: b1 is highest at 40.0%, mean 41.0%, threshold 10 points",
+        f"skip cluster: below threshold: b1 is highest at 40.0%, mean 41.0%, {until}",
         f"skip {left}: hot topic: {one_topic}",
         f"skip {right}: hot topic: {one_topic}",
     ]
@@ -167,8 +171,9 @@ def test_a_broker_that_came_back_empty_is_filled_under_the_lower_boundary() -> N
         owners={bundle: names[n % 5] for n, bundle in enumerate(ring.bundles)},
         brokers=(*names, "b6"),
     )
+    until = "until 10 points above it (loadBalancerBrokerThresholdShedderPercentage)"
     assert world.cycle() == [
-        "skip cluster: below threshold: b1 is highest at 50.0%, mean 41.7%, threshold 10 points"
+        f"skip cluster: below threshold: b1 is highest at 50.0%, mean 41.7%, {until}"
     ]
     world.shedding = replace(world.shedding, is_lower_boundary_enabled=True)
     for _ in range(60):

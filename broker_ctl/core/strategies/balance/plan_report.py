@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from broker_ctl.core.strategies.balance.planner_input import PlannerInput
 
 _HOUR_S: Final = 3600.0
+_NO_LOAD: Final = 0.0005
 _HIGH_KEY: Final = "loadBalancerPlannerHighPercentage"
 _BAND_KEYS: Final = f"the band ({_HIGH_KEY})"
 
@@ -192,8 +193,9 @@ def balanced_skip(memory: BalanceMemory, rules: BalanceRules) -> Skip:
     """A skip that says that no broker is too full."""
     levels = memory.levels
     fullest = max(levels.usage, key=lambda each: (levels.ratio(each), levels.usage[each], each))
-    if not levels.usage[fullest]:
-        return Skip("cluster", Reason.BELOW_THRESHOLD, "no broker has any load")
+    # What is shown as 0.0% is not compared.
+    if levels.usage[fullest] < _NO_LOAD:
+        return Skip("cluster", Reason.BELOW_THRESHOLD, "no broker has any load to speak of")
     trigger = rules.band.trigger(levels.mean_of(fullest))
     text = f"{_usage_text(levels, fullest)} at most, up to {trigger:.1%} is tolerated"
     return Skip("cluster", Reason.BELOW_THRESHOLD, f"{text} ({_HIGH_KEY})")

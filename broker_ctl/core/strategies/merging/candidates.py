@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from broker_ctl.core.cluster.decisions import Merge, Reason, Skip, Transfer
+from broker_ctl.core.cluster.ends import until_text
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
@@ -21,8 +23,10 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import MergeRules, SplitRules
-from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
+from broker_ctl.core.strategies.splitting.candidates import LIMIT_KEYS, max_bundle_usage
 
+_REST_KEY: Final = "loadBalancerBundleMergeCoolDownMinutes"
+_MIN_KEY: Final = "loadBalancerNamespaceMinimumBundles"
 # Two adjacent bundles, the lower one first.
 Pair = tuple[Bundle, Bundle]
 
@@ -85,12 +89,17 @@ def candidates(
     for pair in heapq.merge(*by_namespace, key=_coldness):
         if not used.isdisjoint(pair.bundles):
             continue
-        obstacle = (
-            _unfit(view, rules, pair)
-            or _early(rules, hits.of(pair.bundles))
-            or _limit(view, rules, pair.namespace, merged)
-        )
-        decision = obstacle or _decision(view, pair)
+        # All of them: the end of one alone would change nothing.
+        obstacles = [
+            *_unfit(view, rules, pair),
+            *_early(rules, hits.of(pair.bundles)),
+            *_limit(view, rules, pair.namespace, merged),
+        ]
+        decision: Merge | Transfer | tuple[Reason, str]
+        if obstacles:
+            decision = obstacles[0][0], "; and ".join(text for _, text in obstacles)
+        else:
+            decision = _decision(view, pair)
         if isinstance(decision, tuple):
             waiting.add(pair, *decision)
             continue
@@ -137,31 +146,69 @@ def _ratios(bundle_view: BundleView, limits: SplitRules, most_usage: float) -> t
     Rates are the higher of now and the short-term average: neither a lull nor a morning that has
     just begun makes a bundle cold.
     """
+    return tuple(_shares(bundle_view, limits, most_usage).values())
+
+
+def _shares(bundle_view: BundleView, limits: SplitRules, most_usage: float) -> dict[Reason, float]:
     current, average = bundle_view.current, bundle_view.load.short
     if current is None or bundle_view.owner is None:
-        return ()
+        return {}
     measures = (
-        (current.topics, limits.max_topics),
-        (current.sessions, limits.max_sessions),
-        (max(current.msg_rate, average.msg_rate), limits.max_msg_rate),
-        (max(current.throughput, average.throughput), limits.max_bandwidth_bytes),
-        (bundle_view.load_vector.usage_ratio, most_usage),
+        (Reason.TOPICS, current.topics, limits.max_topics),
+        (Reason.SESSIONS, current.sessions, limits.max_sessions),
+        (Reason.MSG_RATE, max(current.msg_rate, average.msg_rate), limits.max_msg_rate),
+        (
+            Reason.BANDWIDTH,
+            max(current.throughput, average.throughput),
+            limits.max_bandwidth_bytes,
+        ),
+        (Reason.BROKER_SHARE, bundle_view.load_vector.usage_ratio, most_usage),
     )
-    return tuple(value / limit for value, limit in measures if 0 < limit < math.inf)
+    return {what: value / limit for what, value, limit in measures if 0 < limit < math.inf}
+
+
+def split_again(view: ClusterView, limits: SplitRules, left: Bundle, right: Bundle) -> str:
+    """Why the leader would split what two bundles are merged into; empty: it would not."""
+    most_usage = max_bundle_usage(view, limits)
+    both = [view.bundles[each] for each in (left, right) if each in view.bundles]
+    shares = [_shares(each, limits, most_usage) for each in both]
+    together = {
+        what: sum(each.get(what, 0.0) for each in shares) for each in shares for what in each
+    }
+    most = max(together, key=lambda what: together[what], default=None)
+    if most is None or together[most] <= 1:
+        return ""
+    return (
+        f"the leader would split it again: together they have {together[most]:.0%} of "
+        f"{LIMIT_KEYS[most]}"
+    )
 
 
 # What stands against it.
 
 
-def _unfit(view: ClusterView, rules: MergeRules, pair: _ColdPair) -> tuple[Reason, str] | None:
+def _unfit(view: ClusterView, rules: MergeRules, pair: _ColdPair) -> list[tuple[Reason, str]]:
     young_s = min(_age_s(view, bundle_view) for bundle_view in (pair.left, pair.right))
+    ends_s = view.taken_at_s - young_s + rules.cool_down_s
     obstacles = (
-        (pair.namespace.is_pinned, Reason.PINNED, "they belong to their broker"),
-        (any(map(view.is_busy, pair.bundles)), Reason.MOVING, "a move or a split is under way"),
-        (young_s < rules.cool_down_s, Reason.COOLING_DOWN, f"one was made {young_s:.0f} s ago"),
-        (pair.ratio >= rules.merged_ratio, Reason.MERGED_TOO_LARGE, pair.detail),
+        (pair.namespace.is_pinned, Reason.PINNED, "they belong to their broker for good"),
+        (
+            any(map(view.is_busy, pair.bundles)),
+            Reason.MOVING,
+            "a move or a split is under way, until that ends",
+        ),
+        (
+            young_s < rules.cool_down_s,
+            Reason.COOLING_DOWN,
+            f"one was made {young_s:.0f} s ago, and rests {until_text(view, ends_s)} ({_REST_KEY})",
+        ),
+        (
+            pair.ratio >= rules.merged_ratio,
+            Reason.MERGED_TOO_LARGE,
+            f"{pair.detail}, until below {rules.merged_ratio:.0%}",
+        ),
     )
-    return next(((reason, detail) for stands, reason, detail in obstacles if stands), None)
+    return [(reason, detail) for stands, reason, detail in obstacles if stands]
 
 
 def _age_s(view: ClusterView, bundle_view: BundleView) -> float:
@@ -170,21 +217,31 @@ def _age_s(view: ClusterView, bundle_view: BundleView) -> float:
     )
 
 
-def _early(rules: MergeRules, count: int) -> tuple[Reason, str] | None:
+def _early(rules: MergeRules, count: int) -> list[tuple[Reason, str]]:
     if count > rules.hit_count:
-        return None
-    return Reason.HIT_COUNT, f"cold in {count} of {rules.hit_count + 1} rounds in a row"
+        return []
+    text = (
+        f"cold in {count} rounds in a row, until {rules.hit_count + 1} "
+        "(loadBalancerBundleMergeConditionHitCountThreshold)"
+    )
+    return [(Reason.HIT_COUNT, text)]
 
 
 def _limit(
     view: ClusterView, rules: MergeRules, namespace: Namespace, merged: Counter[Namespace]
-) -> tuple[Reason, str] | None:
+) -> list[tuple[Reason, str]]:
+    found: list[tuple[Reason, str]] = []
     left = len(view.rings[namespace].bundles) - merged[namespace]
     if left <= rules.min_bundles:
-        return Reason.MIN_BUNDLES, f"{left} bundles of at least {rules.min_bundles}"
+        text = f"{left} bundles, the fewest ({_MIN_KEY}), until there are more"
+        found.append((Reason.MIN_BUNDLES, text))
     if merged.total() >= rules.max_per_cycle:
-        return Reason.CYCLE_LIMIT, f"{merged.total()} merges are planned in this cycle"
-    return None
+        text = (
+            f"{merged.total()} merges are planned, the most of a cycle "
+            "(loadBalancerMaxNumberOfBundlesToMergePerCycle), until the next one"
+        )
+        found.append((Reason.CYCLE_LIMIT, text))
+    return found
 
 
 def _decision(view: ClusterView, pair: _ColdPair) -> Merge | Transfer | tuple[Reason, str]:
@@ -197,7 +254,8 @@ def _decision(view: ClusterView, pair: _ColdPair) -> Merge | Transfer | tuple[Re
     stays, goes = sorted((left, right), key=lambda bundle_view: _standing(view, bundle_view.owner))
     receiver = view.brokers.get(stays.owner or "")
     if receiver is None or receiver.is_draining:
-        return Reason.NO_BROKER, f"{left.owner} and {right.owner} own them, and neither can receive"
+        text = f"{left.owner} and {right.owner} own them, until one of these can receive"
+        return Reason.NO_BROKER, text
     assert goes.owner is not None
     return Transfer(
         bundle=goes.bundle,

@@ -1,11 +1,14 @@
 """Brokers that are beyond what operators allow: limits of brokers, and caps of topics."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.strategies.placement.topic_spread import cap_violations
+
+_CAP_KEY: Final = "loadBalancerTopicPartitionsPerBroker"
 
 
 def broken_limits(
@@ -18,7 +21,7 @@ def broken_limits(
         if (text := limits.of(broker.broker_id).excess(broker.held)) is not None
     }
     for broker_id, topic, count in cap_violations(view, topic_cap):
-        text = f"{count} partitions of {topic}, at most {topic_cap}"
+        text = f"{count} partitions of {topic}, at most {topic_cap} ({_CAP_KEY})"
         found.setdefault(broker_id, (Reason.TOPIC_SPREAD, text))
     return found
 
@@ -37,11 +40,18 @@ def limit_skips(view: ClusterView, limits: BrokerLimits) -> list[Skip]:
         return []
     broken = broken_limits(view, limits, 0)
     skips = [
-        Skip(broker_id, Reason.CAPACITY, f"{text}: it receives nothing")
+        Skip(
+            broker_id,
+            Reason.CAPACITY,
+            f"{text} (loadBalancerBrokerLimits): it receives nothing until below",
+        )
         for broker_id, (_, text) in broken.items()
     ]
     if is_cluster_full(view, limits):
-        text = f"all {len(skips)} brokers are beyond their limits: no load moves, add brokers"
+        text = (
+            f"all {len(skips)} brokers are beyond their limits (loadBalancerBrokerLimits): no load "
+            "moves until there are more brokers"
+        )
         skips.append(Skip("cluster", Reason.CAPACITY, text))
     return skips
 

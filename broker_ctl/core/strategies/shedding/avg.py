@@ -12,7 +12,7 @@ more traffic at less usage neither gives nor receives; bundles larger than the d
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.participants import participants, too_few
@@ -26,6 +26,10 @@ from broker_ctl.core.strategies.shedding.selection import (
     movable,
     nothing_fits,
 )
+
+_LOW_KEY: Final = "loadBalancerAvgShedderLowThreshold"
+_LOW_HITS_KEY: Final = "loadBalancerAvgShedderHitCountLowThreshold"
+_HIGH_HITS_KEY: Final = "loadBalancerAvgShedderHitCountHighThreshold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class AvgShedder:
         pairs = list(_far_apart(brokers, rules.avg))
         if not pairs:
             widest = _pair_brokers(brokers)[0]
-            text = f"{widest.text}, threshold {rules.avg.low_points:g} points"
+            text = f"{widest.text}, until {rules.avg.low_points:g} are ({_LOW_KEY})"
             return (*skipped, Skip("cluster", Reason.BELOW_THRESHOLD, text))
         decisions: list[Decision] = []
         for pair in pairs:
@@ -180,8 +184,9 @@ def _hit_count_skip(pair: _Pair, memory: AvgMemory, limits: AvgRules) -> Skip:
     low = max(memory.low_hits.get(each, 0) for each in pair.ids)
     high = max(memory.high_hits.get(each, 0) for each in pair.ids)
     text = (
-        f"{pair.text}: {low} of {limits.low_hits} cycles at {limits.low_points:g} points, "
-        f"{high} of {limits.high_hits} at {limits.high_points:g}"
+        f"{pair.text}: {low} of {limits.low_hits} cycles at {limits.low_points:g} points "
+        f"({_LOW_HITS_KEY}), {high} of {limits.high_hits} at {limits.high_points:g} "
+        f"({_HIGH_HITS_KEY}), until one of them is reached"
     )
     return Skip(pair.source.broker_id, Reason.HIT_COUNT, text)
 

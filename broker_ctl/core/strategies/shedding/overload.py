@@ -6,6 +6,8 @@ limit are never evened out. Not kept: unloading if all other brokers are equally
 Pulsar moves bundles in circles.
 """
 
+from typing import Final
+
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
@@ -13,6 +15,8 @@ from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Measure
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.strategies.shedding.selection import heaviest
+
+_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 class OverloadShedder(Memoryless):
@@ -38,7 +42,8 @@ class OverloadShedder(Memoryless):
         if not decisions:
             top = ranked[0]
             text = (
-                f"{top.broker_id} is highest at {top.expected.usage_ratio:.1%}, limit {limit:.1%}"
+                f"{top.broker_id} is highest at {top.expected.usage_ratio:.1%}, until {limit:.1%} "
+                f"({_KEY})"
             )
             decisions.append(Skip("cluster", Reason.BELOW_THRESHOLD, text))
         return (*skipped, *decisions)
@@ -55,5 +60,5 @@ def _relieved(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> tu
         rules,
         target_bytes=(usage - limit + rules.margin_ratio) * carried_bytes,
         reason=Reason.OVERLOADED,
-        detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
+        detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%} ({_KEY})",
     )

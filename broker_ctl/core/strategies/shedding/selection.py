@@ -61,7 +61,7 @@ def nothing_fits(
     """Return why none of the movable bundles moves; ``free`` has at least one."""
     busy = [bundle_view for bundle_view in free if amount.measure.of_bundle(bundle_view) > 0]
     if not busy:
-        text = f"none of {len(free)} bundles that may go has traffic; {detail}"
+        text = f"none of {len(free)} bundles that may go has traffic, until one has; {detail}"
         return Skip(source.broker_id, Reason.LOW_THROUGHPUT, text)
     least = min(
         busy, key=lambda bundle_view: (amount.measure.of_bundle(bundle_view), bundle_view.bundle)
@@ -69,7 +69,7 @@ def nothing_fits(
     size = amount.measure.text(amount.measure.of_bundle(least))
     text = (
         f"{least.bundle}, the lightest that may go, has {size}, more than the {amount.text} that "
-        f"should go; {detail}; {_advice(least)}"
+        f"should go; {detail}; until it is smaller, {_advice(least)}"
     )
     is_hot = least.load_vector.topics == 1
     return Skip(source.broker_id, Reason.HOT_TOPIC if is_hot else Reason.TOO_LARGE, text)
@@ -174,18 +174,26 @@ def _refusal(
     """Return a skip if there are no bundles to choose from."""
     broker_id, count = source.broker_id, len(source.owned)
     if not count:
-        text = f"it owns no bundle: its load comes from something else; {detail}"
+        text = f"until it owns a bundle: its load comes from something else; {detail}"
         return Skip(broker_id, Reason.NO_BUNDLES, text)
     if not candidates:
-        return Skip(broker_id, Reason.PINNED, f"all of its {count} bundles are pinned; {detail}")
+        return Skip(
+            broker_id,
+            Reason.PINNED,
+            f"all of its {count} bundles are pinned, until it owns others; {detail}",
+        )
     if len(candidates) == 1:
         sole = view.bundles[candidates[0]]
-        text = f"{sole.bundle} is all that it could give up; {detail}"
+        text = f"{sole.bundle} is all that it could give up, until it owns more; {detail}"
         if sole.load_vector.topics == 1:
             text = f"{text}; {_advice(sole)}"
         return Skip(broker_id, Reason.SOLE_BUNDLE, text)
     if receiver is None:
-        return Skip(broker_id, Reason.NO_BROKER, f"nobody can receive; {detail}")
+        return Skip(
+            broker_id,
+            Reason.NO_BROKER,
+            f"nobody can receive, until another broker reports; {detail}",
+        )
     return None
 
 
@@ -208,7 +216,7 @@ def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
     size = amount.measure.text(amount.measure.of_bundle(bundle_view))
     text = (
         f"its one topic has {size}, more than the {amount.text} that should go, and would overload "
-        f"its receiver; {_advice(bundle_view)}"
+        f"its receiver, until it is spread: {_advice(bundle_view)}"
     )
     return Skip(str(bundle_view.bundle), Reason.HOT_TOPIC, text)
 
@@ -222,4 +230,5 @@ def _advice(bundle_view: BundleView) -> str:
 def _nothing_free(source: BrokerView, obstacles: Counter[Reason], detail: str) -> Skip:
     ranked = sorted(obstacles.items(), key=lambda item: (-item[1], item[0]))
     counts = ", ".join(f"{count} {reason.words}" for reason, count in ranked)
-    return Skip(source.broker_id, ranked[0][0], f"none of its bundles may go ({counts}); {detail}")
+    text = f"none of its bundles may go until that ends ({counts}); {detail}"
+    return Skip(source.broker_id, ranked[0][0], text)

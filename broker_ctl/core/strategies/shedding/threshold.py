@@ -15,7 +15,7 @@ the lower boundary is checked, a bug in Pulsar.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Any
+from typing import Any, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
@@ -24,6 +24,8 @@ from broker_ctl.core.model.load_vector import throughput_text
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Measure
 from broker_ctl.core.strategies.shedding.selection import heaviest
+
+_KEY: Final = "loadBalancerBrokerThresholdShedderPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def _unload_overloaded(
         if usage < limit:
             continue
         excess_ratio = usage - limit + rules.margin_ratio
-        detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%}"
+        detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%} ({_KEY})"
         decisions += _give(
             view,
             level.broker,
@@ -135,7 +137,7 @@ def _lower_boundary(
     target_ratio = rules.threshold_ratio * rules.lower_boundary_ratio
     detail = (
         f"{coolest.broker.broker_id} at {coolest.as_receiver:.1%} is "
-        f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%}"
+        f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%} ({_KEY})"
     )
     return _give(
         view,
@@ -169,7 +171,7 @@ def _balanced_skip(levels: list[_Level], mean: float, rules: SheddingRules) -> S
     top = levels[0]
     text = (
         f"{top.broker.broker_id} is highest at {top.as_source:.1%}, mean {mean:.1%}, "
-        f"threshold {rules.threshold_points:g} points"
+        f"until {rules.threshold_points:g} points above it ({_KEY})"
     )
     return Skip("cluster", Reason.BELOW_THRESHOLD, text)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
+from broker_ctl.core.cluster.ends import until_text
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.rules.rules import SheddingRules
@@ -102,7 +103,10 @@ class TransferShedder:
         if trigger is None:
             return (*skipped, _balanced_skip(spread, hottest, coolest, rules))
         if not memory.is_due and memory.hits <= rules.transfer.hits:
-            text = f"{trigger[1]}: {memory.hits} cycles, more than {rules.transfer.hits} count"
+            text = (
+                f"{trigger[1]}: {memory.hits} cycles, until more than {rules.transfer.hits} "
+                "(loadBalancerSheddingConditionHitCountThreshold)"
+            )
             return (*skipped, Skip("cluster", Reason.HIT_COUNT, text))
         return (*skipped, *_transfers(view, brokers, spread, rules))
 
@@ -142,11 +146,14 @@ def _hindrance(
     newest_s = max(unloaded_s, default=-math.inf)
     silent = sorted(owner for owner in owners if owner is not None and owner not in view.brokers)
     if silent:
-        text = f"{len(silent)} owners have not reported, {silent[0]} among them"
+        text = f"until {len(silent)} owners have reported, {silent[0]} among them"
         return Skip("cluster", Reason.NO_LOAD_DATA, text)
     delay_s, age_s = rules.transfer.delay_s, view.taken_at_s - newest_s
     if age_s < delay_s:
-        text = f"a bundle was unloaded {age_s:.0f} s ago, reports settle within {delay_s:g} s"
+        text = (
+            f"a bundle was unloaded {age_s:.0f} s ago, reports settle within {delay_s:g} s "
+            f"(loadBalanceSheddingDelayInSeconds), {until_text(view, newest_s + delay_s)}"
+        )
         return Skip("cluster", Reason.COOLING_DOWN, text)
     return None
 
@@ -208,6 +215,6 @@ def _balanced_skip(spread: Spread, hottest: str, coolest: str, rules: SheddingRu
     text = (
         f"{hottest} is highest at {spread.usage[hottest]:.1%}, {coolest} lowest at "
         f"{spread.usage[coolest]:.1%}, deviation {spread.std:.1%}, "
-        f"{rules.transfer.target_std:.1%} are tolerated"
+        f"until it exceeds {rules.transfer.target_std:.1%} (loadBalancerBrokerLoadTargetStd)"
     )
     return Skip("cluster", Reason.BELOW_THRESHOLD, text)

@@ -24,6 +24,8 @@ from broker_ctl.core.strategies.shedding.selection import (
     nothing_fits,
 )
 
+_RATE_KEY: Final = "loadBalancerMsgRateDifferenceShedderThreshold"
+_MULTIPLE_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
 # Less than this is not traffic; it counts as 1 so that it can be compared with.
 _NO_TRAFFIC: Final = 1e-6
 
@@ -122,8 +124,8 @@ def _given(
 def _uniform(rate: _Gap, throughput: _Gap, rules: SheddingRules) -> Skip:
     limits = rules.uniform
     text = (
-        f"{rate.text}: {rate.percent:,.0f}% more, threshold {limits.msg_rate_percent:g}%; "
-        f"{throughput.text}: {throughput.multiple:,.1f} times as much, "
-        f"threshold {limits.throughput_multiple:g}"
+        f"{rate.text}: {rate.percent:,.0f}% more, until {limits.msg_rate_percent:g}% are "
+        f"({_RATE_KEY}); {throughput.text}: {throughput.multiple:,.1f} times as much, until "
+        f"{limits.throughput_multiple:g} times are ({_MULTIPLE_KEY})"
     )
     return Skip("cluster", Reason.BELOW_THRESHOLD, text)

@@ -7,6 +7,7 @@ skipped; otherwise they would keep their broker overloaded for half an hour.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
@@ -16,6 +17,8 @@ from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.simple import SimpleRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.strategies.shedding.selection import permanent_obstacle
+
+_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,12 @@ class SimpleShedder(Memoryless):
 
     def _give(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> Decision:
         resource, percent = bottleneck(source)
-        detail = f"{resource} at {percent:.1f} %, limit {self.rules.overload_percent:g} %"
+        detail = f"{resource} at {percent:.1f} %, limit {self.rules.overload_percent:g} % ({_KEY})"
         owned = [view.bundles[bundle] for bundle in sorted(source.owned)]
         candidates = [bundle_view for bundle_view in owned if not bundle_view.is_pinned]
         if len(candidates) < 2:
-            what = f"{candidates[0].bundle} is all that it could give up" if candidates else "none"
+            sole = candidates[0].bundle if candidates else "nothing"
+            what = f"{sole} is all that it could give up, until it owns more"
             reason = Reason.SOLE_BUNDLE if candidates else Reason.NO_BUNDLES
             return Skip(source.broker_id, reason, f"{what}; {detail}")
         obstacles = {
@@ -56,13 +60,16 @@ class SimpleShedder(Memoryless):
         if not free:
             first = min(obstacles.values(), key=str)
             assert first is not None
-            text = f"none of its {len(candidates)} bundles may go; {detail}"
+            text = f"none of its {len(candidates)} bundles may go until that ends; {detail}"
             return Skip(source.broker_id, first, text)
         heaviest = max(
             free, key=lambda bundle_view: (_part(bundle_view, resource), bundle_view.bundle)
         )
         if not self._comfortable(view, source, rules):
-            text = f"nobody is below {self.rules.comfort_percent:g} % in everything; {detail}"
+            text = (
+                f"until somebody is below {self.rules.comfort_percent:g} % in everything "
+                f"(loadBalancerBrokerComfortLoadLevelPercentage); {detail}"
+            )
             return Skip(source.broker_id, Reason.NO_BROKER, text)
         return Unload(heaviest.bundle, source.broker_id, Reason.OVERLOADED, detail)
 
@@ -77,8 +84,8 @@ class SimpleShedder(Memoryless):
         top = max(brokers, key=lambda broker: (bottleneck(broker)[1], broker.broker_id))
         resource, percent = bottleneck(top)
         text = (
-            f"{top.broker_id} is highest, {resource} at {percent:.1f} %, limit "
-            f"{self.rules.overload_percent:g} %"
+            f"{top.broker_id} is highest, {resource} at {percent:.1f} %, until above "
+            f"{self.rules.overload_percent:g} % ({_KEY})"
         )
         return Skip("cluster", Reason.BELOW_THRESHOLD, text)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Split
+from broker_ctl.core.cluster.ends import until_text
 from broker_ctl.core.cluster.imbalance import mean_usage
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
@@ -17,6 +18,14 @@ from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
 from broker_ctl.core.strategies.splitting.hot_topics import REMEDY, hot_topic_of
 
 _BY_TRAFFIC: Final = frozenset({Reason.BROKER_SHARE, Reason.MSG_RATE, Reason.BANDWIDTH})
+
+LIMIT_KEYS: Final = {
+    Reason.BROKER_SHARE: "loadBalancerNamespaceBundleMaxBrokerPercentage",
+    Reason.TOPICS: "loadBalancerNamespaceBundleMaxTopics",
+    Reason.SESSIONS: "loadBalancerNamespaceBundleMaxSessions",
+    Reason.MSG_RATE: "loadBalancerNamespaceBundleMaxMsgRate",
+    Reason.BANDWIDTH: "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +81,16 @@ def candidates(
     chosen = 0
     decisions: list[Split | Skip] = []
     for excess in found:
-        obstacle = (
-            _unfit(view, rules, excess)
-            or _waiting(rules, excess.bundle, hits)
-            or _limit(view, rules, excess, pending, chosen)
-        )
-        if obstacle:
-            reason, detail = obstacle
-            decisions.append(Skip(str(excess.bundle), reason, f"{detail}; it has {excess.detail}"))
+        # All of them: the end of one alone would change nothing.
+        obstacles = [
+            *_unfit(view, rules, excess),
+            *_waiting(rules, excess.bundle, hits),
+            *_limit(view, rules, excess, pending, chosen),
+        ]
+        if obstacles:
+            detail = "; and ".join(text for _, text in obstacles)
+            text = f"{detail}; it has {excess.detail}"
+            decisions.append(Skip(str(excess.bundle), obstacles[0][0], text))
             continue
         pending[excess.bundle.namespace] += 1
         chosen += 1
@@ -131,14 +142,16 @@ def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _E
     above = [measure for measure in measures if 0 < measure[2] < measure[1]]
     reason, value, limit, unit = above[0]
     if reason is Reason.BANDWIDTH:
-        detail = f"{throughput_text(value)}, more than {throughput_text(limit)}"
+        detail = (
+            f"{throughput_text(value)}, more than {throughput_text(limit)} ({LIMIT_KEYS[reason]})"
+        )
     elif reason is Reason.BROKER_SHARE:
         detail = (
             f"{value:.1%} of a broker's capacity, more than {limit:.1%} "
             "(loadBalancerNamespaceBundleMaxBrokerPercentage of the mean usage)"
         )
     else:
-        detail = f"{value:,.0f} {unit}, more than {limit:,.0f}"
+        detail = f"{value:,.0f} {unit}, more than {limit:,.0f} ({LIMIT_KEYS[reason]})"
     return _Excess(
         bundle_view.bundle,
         bundle_view.owner,
@@ -151,13 +164,17 @@ def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _E
     )
 
 
-def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reason, str] | None:
-    """Return the first reason why this bundle cannot be split, regardless of other splits."""
+def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> list[tuple[Reason, str]]:
+    """Return why this bundle cannot be split, regardless of other splits."""
     bundle, topics = excess.bundle, excess.topics
-    age_s = math.inf if excess.last_split_s is None else view.taken_at_s - excess.last_split_s
+    ends_s = -math.inf if excess.last_split_s is None else excess.last_split_s + rules.cool_down_s
     obstacles = (
-        (bundle.namespace.is_pinned, Reason.PINNED, "it belongs to its broker"),
-        (view.is_busy(bundle), Reason.MOVING, "a move or a split of it is under way"),
+        (bundle.namespace.is_pinned, Reason.PINNED, "it belongs to its broker for good"),
+        (
+            view.is_busy(bundle),
+            Reason.MOVING,
+            "a move or a split of it is under way, until that ends",
+        ),
         (not view.is_in_ring(bundle), Reason.GONE, "it is not a bundle of its namespace any more"),
         (
             excess.is_by_traffic and bool(excess.hot_topic),
@@ -167,22 +184,30 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
         (
             topics < rules.min_topics,
             Reason.TOO_FEW_TOPICS,
-            f"fewer than {rules.min_topics} topics",
+            f"fewer than {rules.min_topics} topics, until it has more",
         ),
         (not bundle.range.can_split, Reason.INDIVISIBLE, "its range is a single hash"),
-        (age_s < rules.cool_down_s, Reason.COOLING_DOWN, f"it was made {age_s:.0f} s ago"),
+        (
+            view.taken_at_s < ends_s,
+            Reason.COOLING_DOWN,
+            f"it is new, and rests {until_text(view, ends_s)} (statsUpdateFrequencyInSecs)",
+        ),
     )
-    return next(((reason, detail) for stands, reason, detail in obstacles if stands), None)
+    return [(reason, detail) for stands, reason, detail in obstacles if stands]
 
 
 def _waiting(
     rules: SplitRules, bundle: Bundle, hits: Streaks[Bundle] | None
-) -> tuple[Reason, str] | None:
+) -> list[tuple[Reason, str]]:
     """Return why this bundle must exceed its limit in more rounds: it may be a mere peak."""
     count = 0 if hits is None else hits.of(bundle)
     if rules.hit_count <= 0 or count > rules.hit_count:
-        return None
-    return Reason.HIT_COUNT, f"above a limit in {count} of {rules.hit_count + 1} rounds in a row"
+        return []
+    text = (
+        f"above a limit in {count} rounds in a row, until {rules.hit_count + 1} "
+        "(loadBalancerNamespaceBundleSplitConditionHitCountThreshold)"
+    )
+    return [(Reason.HIT_COUNT, text)]
 
 
 def _limit(
@@ -191,16 +216,26 @@ def _limit(
     excess: _Excess,
     pending: Counter[Namespace],
     chosen: int,
-) -> tuple[Reason, str] | None:
+) -> list[tuple[Reason, str]]:
     """Return why this bundle must wait for other splits."""
+    found: list[tuple[Reason, str]] = []
     namespace = excess.bundle.namespace
-    count = len(view.rings[namespace].bundles) + pending[namespace]
+    # A namespace that is gone has no ring, which stands among the reasons already.
+    ring = view.rings.get(namespace)
+    count = 0 if ring is None else len(ring.bundles) + pending[namespace]
     if count >= rules.max_bundles_per_namespace:
-        limit = rules.max_bundles_per_namespace
-        return Reason.MAX_BUNDLES, f"{namespace} has {count} bundles of at most {limit}"
+        text = (
+            f"{namespace} has {count} bundles, the most "
+            "(loadBalancerNamespaceMaximumBundles), until some are merged"
+        )
+        found.append((Reason.MAX_BUNDLES, text))
     if chosen >= rules.max_per_cycle:
-        return Reason.CYCLE_LIMIT, f"{chosen} splits are planned in this cycle"
-    return None
+        text = (
+            f"{chosen} splits are planned, the most of a cycle "
+            "(loadBalancerMaxNumberOfBundlesToSplitPerCycle), until the next one"
+        )
+        found.append((Reason.CYCLE_LIMIT, text))
+    return found
 
 
 def _split(excess: _Excess, rules: SplitRules) -> Split:

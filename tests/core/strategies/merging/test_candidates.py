@@ -20,6 +20,7 @@ from broker_ctl.core.strategies.merging.candidates import (
     Pair,
     candidates,
     observe,
+    split_again,
 )
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
@@ -103,7 +104,9 @@ def test_both_must_be_cold_in_enough_rounds_in_a_row() -> None:
     (skip,) = decided(cold, rules, hits)
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == (str(NAMESPACE), Reason.HIT_COUNT)
-    assert skip.detail.endswith("cold in 2 of 3 rounds in a row")
+    assert skip.detail.endswith(
+        "cold in 2 rounds in a row, until 3 (loadBalancerBundleMergeConditionHitCountThreshold)"
+    )
     (merge,) = decided(cold, rules, observe(hits, cold, rules))
     assert isinstance(merge, Merge)
 
@@ -139,7 +142,10 @@ def test_a_namespace_keeps_its_least_number_of_bundles() -> None:
     decisions = decided(view, replace(RULES, min_bundles=14))
     assert [type(each) for each in decisions] == [Merge, Merge, Skip]
     assert decisions[-1].reason is Reason.MIN_BUNDLES
-    assert decisions[-1].detail.endswith("14 bundles of at least 14, and 10 more cold pairs")
+    assert decisions[-1].detail.endswith(
+        "14 bundles, the fewest (loadBalancerNamespaceMinimumBundles), until there are more, "
+        "and 10 more cold pairs"
+    )
 
 
 def test_a_cycle_merges_the_coldest_first_up_to_its_limit() -> None:
@@ -274,3 +280,14 @@ def test_a_bundle_with_a_large_share_of_a_broker_is_not_cold_however_few_its_byt
     warm = replace(shared, cold_ratio=0.5)
     (skip,) = decided(view, warm)
     assert (skip.reason, "together 80.0% of" in skip.detail) == (Reason.MERGED_TOO_LARGE, True)
+
+
+def test_a_merge_that_a_split_would_undo_is_told_with_the_limit() -> None:
+    key = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
+    said = f"the leader would split it again: together they have 120% of {key}"
+    assert split_again(two(stats(60), stats(60)), SplitRules(), A, B) == said
+    merged = cluster([broker("b1", 0.5, {A: stats(120)}), broker("b2", 0.1)])
+    (split,) = split_candidates(merged, SplitRules())
+    assert key in split.detail
+    assert split_again(two(stats(40), stats(40)), SplitRules(), A, B) == ""
+    assert split_again(cluster([broker("b1", 0.5)]), SplitRules(), A, B) == ""

@@ -46,7 +46,8 @@ def test_a_gap_of_24_points_is_acted_on_in_the_eighth_cycle() -> None:
     (skip,) = seventh
     assert skip.sentence == (
         "skip b1: hit count: b1 at 63.0% and b2 at 38.5% are 24.5 points apart: 7 of 8 cycles at "
-        "15 points, 0 of 2 at 40"
+        "15 points (loadBalancerAvgShedderHitCountLowThreshold), 0 of 2 at 40 "
+        "(loadBalancerAvgShedderHitCountHighThreshold), until one of them is reached"
     )
     _, eighth = watched(*[usages] * 8)
     assert {(each.source, getattr(each, "destination", None)) for each in moved(eighth)} == {
@@ -72,7 +73,7 @@ def test_below_15_points_both_counts_start_again() -> None:
     assert memory == AvgMemory()
     assert skips(decisions)[0].sentence == (
         "skip cluster: below threshold: b1 at 50.0% and b2 at 35.1% are 14.9 points apart, "
-        "threshold 15 points"
+        "until 15 are (loadBalancerAvgShedderLowThreshold)"
     )
     assert not moved(watched(*[wide] * 7, narrow, wide)[1])
 

@@ -42,7 +42,8 @@ def test_the_excess_and_a_margin_go_heaviest_first() -> None:
     decisions = shed(even_cluster({"b1": 0.9, "b2": 0.1}, 12))
     assert len(decisions) == 2
     assert decisions[0].sentence.endswith(
-        "from b1: overloaded: 90.0% is 5.0 points above the limit of 85.0%; 90.0 MiB/s should go"
+        "from b1: overloaded: 90.0% is 5.0 points above the limit of 85.0% "
+        "(loadBalancerBrokerOverloadedThresholdPercentage); 90.0 MiB/s should go"
     )
 
 
@@ -62,7 +63,10 @@ def test_another_limit_is_obeyed() -> None:
 
 def test_below_the_limit_it_says_how_far_everybody_is() -> None:
     (skip,) = shed(even_cluster({"b1": 0.84, "b2": 0.0}))
-    assert skip.sentence == ("skip cluster: below threshold: b1 is highest at 84.0%, limit 85.0%")
+    assert skip.sentence == (
+        "skip cluster: below threshold: b1 is highest at 84.0%, until 85.0% "
+        "(loadBalancerBrokerOverloadedThresholdPercentage)"
+    )
 
 
 def test_where_all_are_as_full_nothing_goes_round_in_circles() -> None:
@@ -80,8 +84,9 @@ def test_load_that_is_on_its_way_is_not_shed_again() -> None:
 def test_an_overloaded_broker_without_bundles_is_reported() -> None:
     (skip,) = shed(cluster([broker("b1", 0.9), broker("b2", 0.1, {A: stats(1)})]))
     assert skip.sentence == (
-        "skip b1: no bundles: it owns no bundle: its load comes from something else; "
-        "90.0% is 5.0 points above the limit of 85.0%"
+        "skip b1: no bundles: until it owns a bundle: its load comes from something else; "
+        "90.0% is 5.0 points above the limit of 85.0% "
+        "(loadBalancerBrokerOverloadedThresholdPercentage)"
     )
 
 
@@ -101,7 +106,7 @@ def test_one_topic_that_is_too_much_by_itself_stays_and_the_others_go() -> None:
     assert (advice.subject, advice.reason) == (str(A), Reason.HOT_TOPIC)
     assert advice.detail == (
         "its one topic has 800.0 MiB/s, more than the 90.0 MiB/s that should go, and would "
-        "overload its receiver; give its one topic more partitions"
+        "overload its receiver, until it is spread: give its one topic more partitions"
     )
 
 

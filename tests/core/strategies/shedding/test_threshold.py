@@ -118,7 +118,8 @@ def test_the_heaviest_bundles_go_until_the_excess_and_a_margin_are_reached() -> 
     decisions = shed(view)
     assert [d.bundle for d in decisions if isinstance(d, Unload)] == [D]
     assert decisions[0].sentence == (
-        f"unload {D} from b1: overloaded: 90.0% is 40.0 points above the mean of 50.0%; "
+        f"unload {D} from b1: overloaded: 90.0% is 40.0 points above the mean of 50.0% "
+        "(loadBalancerBrokerThresholdShedderPercentage); "
         "315.0 MiB/s should go"
     )
     lighter = cluster(
@@ -170,7 +171,9 @@ def test_an_idle_broker_is_fed_half_the_threshold() -> None:
     # 10 % * 0.5 of 500 MiB/s are 25: one bundle of 50.
     decisions = shed(even_cluster(percent(50, 50, 50, 50, 50, 0), bundles_each=10), LOWER)
     assert [type(d) for d in decisions] == [Unload]
-    assert "b6 at 0.0% is 41.7 points below the mean of 41.7%; 25.0 MiB/s" in decisions[0].sentence
+    sentence = decisions[0].sentence
+    assert "b6 at 0.0% is 41.7 points below the mean of 41.7% (loadBalancer" in sentence
+    assert "; 25.0 MiB/s" in sentence
 
 
 def test_a_broker_that_is_being_filled_is_not_idle_any_more() -> None:

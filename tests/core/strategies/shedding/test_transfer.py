@@ -96,8 +96,8 @@ def test_three_uneven_cycles_do_not_count() -> None:
         assert memory.hits == cycles
         assert [skip.reason for skip in skips(decisions)] == [Reason.HIT_COUNT]
     assert skips(decisions)[0].detail == (
-        "usage deviates by 40.0% from its mean of 50.0%, 25.0% are tolerated: 3 cycles, more than "
-        "3 count"
+        "usage deviates by 40.0% from its mean of 50.0%, 25.0% are tolerated: 3 cycles, until "
+        "more than 3 (loadBalancerSheddingConditionHitCountThreshold)"
     )
     memory, decisions = watched(view, 4)
     assert moved(decisions)
@@ -138,7 +138,8 @@ def test_after_an_unload_the_cluster_is_left_in_peace() -> None:
     assert memory.hits == 7
     (skip,) = SHEDDER.shed(view, memory, RULES)
     assert skip.sentence == (
-        "skip cluster: cooling down: a bundle was unloaded 179 s ago, reports settle within 180 s"
+        "skip cluster: cooling down: a bundle was unloaded 179 s ago, reports settle within 180 s "
+        "(loadBalanceSheddingDelayInSeconds), for 1 min more"
     )
     later = cluster(reports, unloaded_s={BUNDLES[9]: NOW_S - 180})
     assert moved(SHEDDER.shed(later, SHEDDER.observe(memory, later, RULES), RULES))
@@ -150,7 +151,7 @@ def test_while_an_owner_has_not_reported_nothing_is_judged() -> None:
     (skip,) = watched(cluster(reports, owners={BUNDLES[10]: "b9"}))[1]
     assert (skip.reason, skip.detail) == (
         Reason.NO_LOAD_DATA,
-        "1 owners have not reported, b9 among them",
+        "until 1 owners have reported, b9 among them",
     )
 
 

@@ -80,8 +80,10 @@ def test_four_times_the_bytes_are_tolerated() -> None:
     lines = {A: stats(200, msg_rate=500), B: stats(200, msg_rate=500)}
     (skip,) = shed(pair(lines, {E: stats(100, msg_rate=1000)}))
     assert skip.sentence == (
-        "skip cluster: below threshold: b1 has 1,000 msg/s, b2 1,000 msg/s: 0% more, threshold "
-        "50%; b1 has 400.0 MiB/s, b2 100.0 MiB/s: 4.0 times as much, threshold 4"
+        "skip cluster: below threshold: b1 has 1,000 msg/s, b2 1,000 msg/s: 0% more, until "
+        "50% are (loadBalancerMsgRateDifferenceShedderThreshold); b1 has 400.0 MiB/s, b2 100.0 "
+        "MiB/s: 4.0 times as much, until 4 times are "
+        "(loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold)"
     )
 
 
@@ -135,8 +137,8 @@ def test_bundles_that_are_all_too_large_stay_with_an_advice() -> None:
     (skip,) = shed(pair(rated(6000, 6000), last(4000)))
     assert skip.sentence == (
         f"skip b1: too large: {A}, the lightest that may go, has 6,000 msg/s, more than the "
-        "1,600 msg/s that should go; b1 has 12,000 msg/s, b2 4,000 msg/s: 200% more; split it: "
-        "it has 10 topics"
+        "1,600 msg/s that should go; b1 has 12,000 msg/s, b2 4,000 msg/s: 200% more; until it "
+        "is smaller, split it: it has 10 topics"
     )
     hot = {A: stats(1, topics=1, msg_rate=6000), B: stats(1, topics=1, msg_rate=6000)}
     (skip,) = shed(pair(hot, last(4000)))

@@ -72,7 +72,8 @@ def test_the_fullest_resource_says_which_bundle_is_first(
         B: BundleStats(10, 10, 900, 10, topics=5, producers=5),
         C: BundleStats(10, 10, 10, 900, topics=1),
     }
-    assert shed(hot_and_cool(hot, lines)) == (Unload(expected, "hot", Reason.OVERLOADED, detail),)
+    said = f"{detail} (loadBalancerBrokerOverloadedThresholdPercentage)"
+    assert shed(hot_and_cool(hot, lines)) == (Unload(expected, "hot", Reason.OVERLOADED, said),)
 
 
 def test_one_bundle_goes_in_a_cycle_however_full_the_broker_is() -> None:

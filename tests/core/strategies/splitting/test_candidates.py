@@ -85,7 +85,8 @@ def test_a_limit_of_zero_or_less_does_not_limit(limit: int) -> None:
 
 def test_the_sentence_says_what_and_why() -> None:
     assert only(seen(HOT)).sentence == (
-        f"split {A} of b1 at 0x08000000: bandwidth: 150.0 MiB/s, more than 100.0 MiB/s"
+        f"split {A} of b1 at 0x08000000: bandwidth: 150.0 MiB/s, more than 100.0 MiB/s "
+        "(loadBalancerNamespaceBundleMaxBandwidthMbytes)"
     )
 
 
@@ -106,7 +107,8 @@ def test_a_bundle_of_one_topic_is_not_split_for_ever() -> None:
     assert isinstance(decision, Skip)
     assert decision.reason is Reason.HOT_TOPIC
     assert decision.detail == (
-        f"its one topic has 150.0 MiB/s; {REMEDY}; it has 150.0 MiB/s, more than 100.0 MiB/s"
+        f"its one topic has 150.0 MiB/s; {REMEDY}; and fewer than 2 topics, until it has more; "
+        "it has 150.0 MiB/s, more than 100.0 MiB/s (loadBalancerNamespaceBundleMaxBandwidthMbytes)"
     )
 
 
@@ -162,7 +164,11 @@ def test_bundles_of_a_namespace_are_limited_and_splits_under_way_count() -> None
     assert isinstance(first, Split)
     assert (second.reason, second.detail) == (
         Reason.MAX_BUNDLES,
-        "tenant/ns has 18 bundles of at most 18; it has 140.0 MiB/s, more than 100.0 MiB/s",
+        (
+            "tenant/ns has 18 bundles, the most (loadBalancerNamespaceMaximumBundles), until some "
+            "are merged; it has 140.0 MiB/s, more than 100.0 MiB/s "
+            "(loadBalancerNamespaceBundleMaxBandwidthMbytes)"
+        ),
     )
 
 
@@ -208,7 +214,11 @@ def test_a_bundle_must_be_above_its_limit_in_more_rounds_in_a_row_than_are_let_p
     (skip,) = candidates(hot, rules, hits)
     assert (skip.reason, skip.detail) == (
         Reason.HIT_COUNT,
-        "above a limit in 3 of 4 rounds in a row; it has 150.0 MiB/s, more than 100.0 MiB/s",
+        (
+            "above a limit in 3 rounds in a row, until 4 "
+            "(loadBalancerNamespaceBundleSplitConditionHitCountThreshold); it has 150.0 MiB/s, "
+            "more than 100.0 MiB/s (loadBalancerNamespaceBundleMaxBandwidthMbytes)"
+        ),
     )
     assert isinstance(candidates(hot, rules, observe(hits, hot, rules))[0], Split)
 

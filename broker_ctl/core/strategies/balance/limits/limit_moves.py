@@ -50,6 +50,6 @@ def limit_moves(
         )
     for broker in relief.stuck:
         reason, text = reasons.get(found.brokers[broker], (Reason.CAPACITY, ""))
-        words = f"{text}: no other broker has room for what it would give"
+        words = f"{text}, until another broker has room for what it would give"
         decisions.append(Skip(found.brokers[broker], reason, words))
     return decisions

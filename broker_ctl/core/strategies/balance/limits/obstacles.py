@@ -5,7 +5,7 @@ reason is a claim that was tried: without what it names there is a better plan, 
 none. Where nothing helps, no bundle fits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -39,8 +39,8 @@ class Constraint(Enum):
     EXCLUDED = auto()
 
 
-# One after another, the first that suffices; with more than one, as few of these as suffice.
-_ALL: Final = tuple(Constraint)
+# These hold bundles, each by itself; the others are about brokers.
+_OF_BUNDLES: Final = frozenset({Constraint.REST, Constraint.WAIT, Constraint.EXCLUDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,9 @@ class Obstacles:
 
     def lifted(self, broker: int) -> tuple[tuple[Constraint, ...], list[Move]] | None:
         """The constraints whose lifting lets the broker give, and what it would give then."""
-        for constraints in chain(((each,) for each in _ALL), _prefixes()):
+        holding = self._holding
+        prefixes = (holding[:count] for count in range(2, len(holding) + 1))
+        for constraints in chain(((each,) for each in holding), prefixes):
             moves = self._moves(broker, constraints)
             if moves:
                 return self._fewest(broker, constraints, moves)
@@ -103,8 +105,35 @@ class Obstacles:
     def _moves(self, broker: int, constraints: Sequence[Constraint]) -> list[Move]:
         return first_moves(self.without(constraints), self.band, broker)
 
+    @cached_property
+    def _holding(self) -> tuple[Constraint, ...]:
+        """The constraints that hold anything: to lift another one would change nothing."""
+        problem, free = self._after, self._movable(_OF_BUNDLES)
+        holding = {
+            each for each in _OF_BUNDLES if (self._movable(_OF_BUNDLES - {each}) != free).any()
+        }
+        found = {
+            Constraint.RETURN: (problem.avoid >= 0).any(),
+            Constraint.RECEIVER: (problem.is_counted & ~problem.is_receiving).any(),
+            Constraint.LIMIT: np.isfinite(problem.most).any(),
+            Constraint.TOPIC_CAP: problem.spread is not NO_SPREAD,
+            Constraint.PLACE: not (problem.allowed.all() and problem.sharing.all()),
+        }
+        return tuple(each for each in Constraint if each in holding or found.get(each, False))
+
     def without(self, constraints: Sequence[Constraint]) -> Problem:
         """The problem once the plan is carried out, without some constraints."""
+        key = tuple(constraints)
+        if key not in self._problems:
+            self._problems[key] = self._without(key)
+        return self._problems[key]
+
+    @cached_property
+    def _problems(self) -> dict[tuple[Constraint, ...], Problem]:
+        """Those that were needed so far: most brokers ask for the same."""
+        return {}
+
+    def _without(self, constraints: Sequence[Constraint]) -> Problem:
         problem, lifted = self._after, frozenset(constraints)
         problem = replace(problem, is_movable=self._movable(lifted))
         for each in constraints:
@@ -120,7 +149,7 @@ class Obstacles:
         return replace(problem, is_movable=is_movable)
 
     def _movable(self, lifted: frozenset[Constraint]) -> Flags:
-        if not lifted & {Constraint.REST, Constraint.WAIT, Constraint.EXCLUDED}:
+        if not lifted & _OF_BUNDLES:
             return self._after.is_movable
         context = self.context
         if Constraint.EXCLUDED in lifted:
@@ -254,10 +283,6 @@ class Obstacles:
         name = self.bundle(moves[0]).bundle.namespace
         text = f"{name} is in loadBalancerSheddingExcludedNamespaces, until it is taken out"
         return Obstacle(Reason.EXCLUDED, text)
-
-
-def _prefixes() -> Iterator[tuple[Constraint, ...]]:
-    return (_ALL[:count] for count in range(2, len(_ALL) + 1))
 
 
 def _let_return(_: Obstacles, problem: Problem) -> Problem:
