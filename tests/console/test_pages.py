@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.console.pages.bundles import bundles_page
 from broker_ctl.console.pages.decisions import grouped, usual_s
-from broker_ctl.console.pages.history import history_page
+from broker_ctl.console.pages.history import history_page, times_wanted
 from broker_ctl.console.pages.partitions import partitions_page
 from broker_ctl.console.pages.plan import plan_page
 from broker_ctl.console.pages.policies import policies_page
@@ -92,6 +92,20 @@ def test_the_imbalance_lies_on_the_axis_of_the_decisions() -> None:
     assert end == "1000.0,100.0"
     assert [mark.x for mark in page.marks] == [1000.0]
     assert page.trace.high < page.trace.low < 100
+
+
+def test_a_point_in_time_beats_a_span_and_is_utc() -> None:
+    night = {"since": "2030-01-31T03:00", "until": "2030-01-31T03:20", "span": "1h"}
+    times, moments = times_wanted(night, now_ms=9)
+    assert times == {"since": night["since"], "until": night["until"]}
+    assert moments == {"since_ms": 1_896_058_800_000, "until_ms": 1_896_060_000_000}
+    page = history_page([], times, [], now_ms=1_896_099_000_000)
+    assert (page.axis.begin_ms, page.axis.end_ms) == tuple(moments.values())
+    assert page.permalink.endswith("since=2030-01-31T03%3A00&until=2030-01-31T03%3A20")
+    assert times_wanted({"since": "soon", "span": "15min"}, 1_000_000) == (
+        {"span": "15min"},
+        {"since_ms": 100_000},
+    )
 
 
 def test_a_span_of_time_ends_now_and_leaves_out_what_is_older() -> None:

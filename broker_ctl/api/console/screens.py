@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.console.reading import CLUSTER, Reading
 from broker_ctl.console.pages.bundles import bundles_page
-from broker_ctl.console.pages.history import SPANS, history_page
+from broker_ctl.console.pages.history import TIMES, history_page, times_wanted
 from broker_ctl.console.pages.now import now_page
 from broker_ctl.console.pages.partitions import partitions_page
 from broker_ctl.console.pages.plan import plan_page
@@ -129,16 +129,15 @@ async def history(reading: Reading, request: web.Request) -> Screen:
     """Imbalance and decisions of the last hours."""
     cluster = await reading.value(request, CLUSTER, None)
     wanted = {name: value for name in _FILTERS if (value := _text(request, name))}
-    span = request.query.get("span", "")
-    within = {"within_s": SPANS[span]} if span in SPANS else {}
-    query = urlencode({**wanted, **within, "limit": _ENTRIES})
+    times, moments = times_wanted({name: _text(request, name) for name in TIMES}, reading.now_ms())
+    query = urlencode({**wanted, **moments, "limit": _ENTRIES})
     reply = await reading.get(request, f"/control/v1/history?{query}")
     if not reply.is_done:
         return Screen("history", "History", cluster, {}, reply.reason)
     points = await reading.value(request, _IMBALANCE, [])
     page = history_page(
         reply.value,
-        {**wanted, **({"span": span} if within else {})},
+        {**wanted, **times},
         [] if cluster is None else cluster["brokers"],
         points,
         band=await reading.band(request),

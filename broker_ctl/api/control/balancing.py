@@ -4,7 +4,6 @@ Any broker writes a pause, so that it works while there is no leader. All else i
 leader: any other broker redirects to it.
 """
 
-import math
 from typing import Any, Final
 
 from aiohttp import web
@@ -22,7 +21,6 @@ from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import (
     flag,
     object_in,
-    positive_in,
     whole_number_in,
 )
 from broker_ctl.api.http.responses import ApiError
@@ -303,6 +301,10 @@ def _text(body: dict[str, Any], name: str, most: int) -> str:
     return text
 
 
+def _moment_in(request: web.Request, name: str) -> int | None:
+    return whole_number_in(request, name, 1, _MOST_MS) if request.query.get(name) else None
+
+
 def _filter_in(request: web.Request) -> HistoryFilter:
     kind = request.query.get("kind") or None
     if kind is not None and kind not in _KINDS:
@@ -310,12 +312,12 @@ def _filter_in(request: web.Request) -> HistoryFilter:
     result = request.query.get("result") or None
     if result is not None and result not in _RESULTS:
         raise ApiError(400, f"result is one of {', '.join(_RESULTS)}")
-    within_s = positive_in(request, "within_s", math.inf)
     return HistoryFilter(
         kind=kind,
         result=result,
         broker=request.query.get("broker") or None,
         bundle=request.query.get("bundle") or None,
-        within_s=None if math.isinf(within_s) else within_s,
+        since_ms=_moment_in(request, "since_ms"),
+        until_ms=_moment_in(request, "until_ms"),
         limit=whole_number_in(request, "limit", _ENTRIES, _MOST_ENTRIES),
     )

@@ -78,6 +78,8 @@ def _led(answer: Schema, *errors: int, **more: Any) -> Declared:
 
 
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": 1_000}
+# In ms since 1970.
+_MOMENT: Final = {"type": "integer", "minimum": 1, "maximum": 253_402_300_799_999}
 _POINTS: Final = {"type": "integer", "minimum": 1, "maximum": 720}
 _KIND: Final = {"enum": ["assign", "transfer", "split", "merge", "skip"]}
 _RESULT: Final = {"enum": ["done", "failed", "dry_run", "paused", "held_back", "skipped"]}
@@ -234,7 +236,7 @@ _CONTROL: Final = {
     "GET /control/v1/history": _led(
         listed(ref("Decision")),
         query={"kind": _KIND, "result": _RESULT, "broker": TEXT, "bundle": TEXT}
-        | {"within_s": {"type": "number", "exclusiveMinimum": 0}, "limit": _LIMIT},
+        | {"since_ms": _MOMENT, "until_ms": _MOMENT, "limit": _LIMIT},
     ),
     "GET /control/v1/imbalance": _led(listed(OBJECT), query={"points": _POINTS}),
     "GET /control/v1/rollout": _led(OBJECT, 404),

@@ -43,14 +43,15 @@ class HistoryFilter:
         kind: of the decision: ``transfer``, ``split`` and so on.
         broker: a broker that the decision is about.
         bundle: a bundle that the decision is about.
-        within_s: maximum age in seconds.
+        since_ms, until_ms: first and last moment, in ms since 1970.
         limit: maximum number of decisions; the newest are returned.
     """
 
     kind: str | None = None
     broker: str | None = None
     bundle: str | None = None
-    within_s: float | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
     limit: int = 100
     result: str | None = None
 
@@ -304,9 +305,8 @@ class BalancerOperations:
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
         """The newest decisions of this leader with their outcomes, newest first."""
-        now_ms = self._dependencies.clock.wall_ms()
         rows = self._term.decision_history.rows(self._dependencies.journal.recent(_MAX_SEARCHED))
-        found = (dict(row) for row in rows if _matches(row, wanted, now_ms))
+        found = (dict(row) for row in rows if _matches(row, wanted))
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
 
 
@@ -333,12 +333,14 @@ def _moved_load(plan: Plan, view: ClusterView | None) -> dict[str, Any]:
     }
 
 
-def _matches(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:
+def _matches(row: Mapping[str, Any], wanted: HistoryFilter) -> bool:
     if wanted.kind is not None and row["kind"] != wanted.kind:
         return False
     if wanted.result is not None and row["result"] != wanted.result:
         return False
-    if wanted.within_s is not None and now_ms - row["at_ms"] > wanted.within_s * 1000:
+    if wanted.since_ms is not None and row["at_ms"] < wanted.since_ms:
+        return False
+    if wanted.until_ms is not None and row["at_ms"] > wanted.until_ms:
         return False
     subjects = [each for each in (wanted.broker, wanted.bundle) if each is not None]
     return set(subjects) <= subjects_of(row)

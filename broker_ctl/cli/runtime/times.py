@@ -20,19 +20,33 @@ def _seconds(text: str) -> float | None:
     return float(int(found[1]) * _UNITS[found[2]])
 
 
-class Duration(click.ParamType[float]):
-    """``90s``, ``15m``, ``2h`` or ``1d``, in seconds."""
+def _dated(text: str) -> int | None:
+    """The ms since 1970 of a date and time; None: it is none."""
+    try:
+        # A time without a zone is local, as `at` and `systemd-run` have it.
+        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
 
-    name = "duration"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """In seconds."""
-        seconds = _seconds(str(value))
-        if seconds is None:
-            self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
-        return seconds
+class PastTime(click.ParamType[int]):
+    """A date and time (ISO 8601, local unless it names a zone), or ``2h`` ago.
+
+    In ms since 1970.
+    """
+
+    name = "past time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """In ms since 1970."""
+        text = str(value)
+        if (seconds := _seconds(text)) is not None:
+            return SystemClock().wall_ms() - round(seconds * 1000)
+        at_ms = _dated(text)
+        if at_ms is None or at_ms <= 0:
+            examples = "2030-01-31T02:00, 2030-01-31T02:00Z, 90s, 15m, 2h or 1d"
+            self.fail(f"{value!r} is not a time such as {examples}", param, ctx)
+        return at_ms
 
 
 class Time(click.ParamType[int]):
@@ -48,12 +62,11 @@ class Time(click.ParamType[int]):
         text = str(value)
         if text.startswith("+") and (seconds := _seconds(text[1:])) is not None:
             return SystemClock().wall_ms() + round(seconds * 1000)
-        try:
-            # A time without a zone is local, as `at` and `systemd-run` have it.
-            return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
+        at_ms = _dated(text)
+        if at_ms is None:
             self.fail(
                 f"{value!r} is not a time such as 2030-01-31T02:00, 2030-01-31T02:00Z or +2h",
                 param,
                 ctx,
             )
+        return at_ms

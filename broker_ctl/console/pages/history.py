@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
@@ -11,6 +12,7 @@ from broker_ctl.console.pages.decisions import Group, grouped
 from broker_ctl.console.pages.frame import Row
 from broker_ctl.console.pages.trace import Axis, Trace, trace_of
 
+TIMES: Final = ("span", "since", "until")
 _KINDS: Final = ("transfer", "split", "merge", "assign", "skip")
 # Seconds, by the word in the address.
 SPANS: Final[Mapping[str, int]] = MappingProxyType(
@@ -72,5 +74,31 @@ def _axis(
 ) -> Axis:
     times = [row["at_ms"] for row in (*rows, *points)]
     end = max(now_ms, *times) if times else now_ms
-    span_s = SPANS.get(wanted.get("span", ""))
-    return Axis(end - span_s * 1000 if span_s else min(times, default=end), end)
+    _, moments = times_wanted(wanted, end)
+    end = moments.get("until_ms", end)
+    return Axis(min(moments.get("since_ms", min(times, default=end)), end), end)
+
+
+def times_wanted(texts: Mapping[str, str], now_ms: int) -> tuple[dict[str, str], dict[str, int]]:
+    """What a reader asked for, without what is no time, and as ``since_ms`` and ``until_ms``.
+
+    A point in time beats a span.
+    """
+    asked = {"since_ms": texts.get("since", ""), "until_ms": texts.get("until", "")}
+    moments = {name: at for name, text in asked.items() if (at := _utc_ms(text)) is not None}
+    if moments:
+        return {name[:-3]: asked[name] for name in moments}, moments
+    span = texts.get("span", "")
+    if span not in SPANS:
+        return {}, {}
+    return {"span": span}, {"since_ms": now_ms - SPANS[span] * 1000}
+
+
+def _utc_ms(text: str) -> int | None:
+    """Of ``2030-01-31T03:00``, as the field of the form has it."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return at_ms if at_ms > 0 else None

@@ -142,5 +142,8 @@ async def test_history_is_the_newest_of_what_is_asked_for() -> None:
             assert found(HistoryFilter(bundle=str(FIRST))) == [skip.sentence, MOVE.sentence]
             assert found(HistoryFilter(broker=C)) == [other.sentence]
             assert found(HistoryFilter(broker=A, bundle=str(SECOND))) == [other.sentence]
-            assert found(HistoryFilter(within_s=250.0)) == everything[:2]
-            assert found(HistoryFilter(within_s=1.0)) == []
+            old_ms, new_ms = now_ms - 250_000, now_ms - 150_000
+            assert found(HistoryFilter(since_ms=old_ms)) == everything[:2]
+            assert found(HistoryFilter(until_ms=new_ms)) == everything[1:]
+            assert found(HistoryFilter(since_ms=old_ms, until_ms=new_ms)) == [other.sentence]
+            assert found(HistoryFilter(since_ms=now_ms)) == []
