@@ -20,6 +20,7 @@ from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
 from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
+from broker_ctl.balancer.planning.lost_brokers import LostBrokers
 from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
 from broker_ctl.balancer.planning.orphans import Orphans
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans
@@ -46,6 +47,7 @@ class _ActiveTerm:
 
     term: LeaderTerm
     cycle: Cycle
+    lost_brokers: LostBrokers
     requests: TaskScope
     proposed_plans: ProposedPlans
 
@@ -148,7 +150,9 @@ class LoadBalancer:
             brake = MassLossBrake(term, self.absence_monitor)
             cycle = Cycle(term, self._stability_gate, brake)
             async with TaskScope(f"requests at epoch {term.leadership.epoch}") as requests:
-                self._active = _ActiveTerm(term, cycle, requests, ProposedPlans())
+                self._active = _ActiveTerm(
+                    term, cycle, brake.lost_brokers, requests, ProposedPlans()
+                )
                 try:
                     chores = [
                         (name, chore(term, self._stability_gate, found))
@@ -197,7 +201,7 @@ class LoadBalancer:
             NoLeader: this broker does not lead.
         """
         active = self._require_active()
-        return overview(active.term, self.absence_monitor.lost())
+        return overview(active.term, active.lost_brokers.since_ms())
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """State and last decisions of a broker or a bundle.

@@ -175,6 +175,11 @@ class SessionInstruments:
             "broker_ctl_lease_remaining_seconds",
             "Remaining lease: time for which this broker may serve without another heartbeat.",
         )
+        self.settings_differ = Gauge(
+            "broker_ctl_settings_that_differ",
+            "Settings of which another live broker has another value, among those that all brokers "
+            "should have in common.",
+        )
         self.timeout_s = Gauge(
             "broker_ctl_session_timeout_seconds", "Session timeout granted by the servers."
         )

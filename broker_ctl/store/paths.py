@@ -53,6 +53,7 @@ CLUSTER_NAME: Final = "/broker-ctl/cluster"
 PLANS: Final = "/broker-ctl/plans"
 ROLLOUT: Final = "/broker-ctl/rollout"
 DECISIONS: Final = "/broker-ctl/decisions"
+LOST: Final = "/broker-ctl/lost"
 
 
 @dataclass(frozen=True, slots=True)

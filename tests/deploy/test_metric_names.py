@@ -152,6 +152,18 @@ def test_a_lease_that_is_renewed_on_time_is_never_low_however_short_the_session(
     assert least_s > timeout_s / int(part)
 
 
+def test_each_alert_has_a_runbook_that_says_meaning_sight_and_deed_and_each_runbook_an_alert() -> (
+    None
+):
+    page = (DEPLOY.parent / "docs" / "how-to" / "runbooks.md").read_text(encoding="utf-8")
+    entries = dict(re.findall(r"^### (\w+)\n\n((?:(?!#).+\n)+)", page, re.MULTILINE))
+    assert list(entries) == [name for name, _, _ in alerts()]
+    for name, _, rest in alerts():
+        assert f'runbook_url: "docs/how-to/runbooks.md#{name.lower()}"' in rest, name
+        labels = re.findall(r"^- \*\*([\w ]+)\*\*: \S", entries[name], re.MULTILINE)
+        assert labels == ["Meaning", "Look at", "Do"], name
+
+
 def test_an_alert_fires_for_a_drain_that_stays() -> None:
     expression, rest = alert("DrainTakesLong")
     assert set(series_in(expression)) == {"broker_ctl_drained_brokers"}

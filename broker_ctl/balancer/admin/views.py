@@ -1,6 +1,6 @@
 """Admin views of the newest snapshot, as plain JSON values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,7 +25,7 @@ _EXPLAINED: Final = 20
 NOTHING_SLOW: Final[Mapping[str, Record]] = MappingProxyType({})
 
 
-def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]:
+def overview(term: LeaderTerm, lost_since_ms: Mapping[str, int]) -> Mapping[str, Any]:
     """The whole cluster, with its heaviest bundles."""
     pause, orphans = term.dependencies.directives.pause, term.orphan_progress
     view, recorder = term.snapshot_builder.latest, term.recorder
@@ -46,7 +46,8 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "decisions": [decision_row(entry) for entry in recent],
         "paused": pause is not None,
         "pause_reason": "" if pause is None else pause.order.why,
-        "lost_brokers": sorted(lost_brokers),
+        "lost_brokers": sorted(lost_since_ms),
+        "lost_since_ms": dict(lost_since_ms),
         "misplaced_bundles": len(term.snapshot_builder.misplaced),
         "misplaced": [one.to_row() for one in term.snapshot_builder.misplaced[:_MAX_MISPLACED]],
         "surges": surge_rows(term),

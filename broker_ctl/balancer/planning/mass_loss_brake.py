@@ -9,6 +9,7 @@ import logging
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
 from broker_ctl.balancer.planning.directive_writes import write_directives
+from broker_ctl.balancer.planning.lost_brokers import LostBrokers
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo, Pause
 from broker_ctl.errors import CorruptRecord, NewerVersion
@@ -23,12 +24,17 @@ _WHO = "broker-ctl"
 
 
 class MassLossBrake:
-    """The brake of one term."""
+    """The brake of one term.
+
+    Attributes:
+        lost_brokers: all that are known, for longer than they count here.
+    """
 
     def __init__(self, term: LeaderTerm, absence_monitor: AbsenceMonitor) -> None:
         self._term = term
         self._dependencies = term.dependencies
         self._absence_monitor = absence_monitor
+        self.lost_brokers = LostBrokers(term, absence_monitor)
         self._reporters: set[str] = set()
 
     async def advance(self, rules: LeaderRules) -> None:
@@ -38,6 +44,7 @@ class MassLossBrake:
             Fenced, AuthorityLost: this broker does not lead any more.
             StoreError: the pause could not be read, or not be written.
         """
+        await self.lost_brokers.advance(is_dry_run=rules.is_dry_run)
         present = frozenset(self._dependencies.registry.peers)
         silent = self._silent(present)
         lost, present = self._absence_monitor.lost(silent), present - silent

@@ -10,6 +10,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.metadata_migration import describe_for_daemon
 from broker_ctl.daemon.doctor.findings import Finding, Level
+from broker_ctl.daemon.doctor.others import examine_lost, examine_others
 from broker_ctl.daemon.doctor.tick import examine_ticks
 from broker_ctl.daemon.wiring.stores import (
     StoreCredentials,
@@ -99,6 +100,7 @@ class _Ensemble:
                 *await self._access(store),
                 *await self._writers_clock(store),
                 *await self._migration(store),
+                *await self._others(store),
             ]
         except (TimeoutError, StoreError) as error:
             text = str(error) or f"no session within {limit_s:g} s"
@@ -180,6 +182,12 @@ class _Ensemble:
             advice = "pulsar-admin metadata-migration status"
             return [Finding(check, self._name, Level.ERROR, why, advice)]
         return [Finding(check, self._name, Level.OK, "the brokers use this store")]
+
+    async def _others(self, store: ZooKeeperStore) -> list[Finding]:
+        if self._name != "metadata-store":
+            return []
+        settings = await examine_others(self._settings, store)
+        return [*settings, *await examine_lost(store, self._clock.wall_ms())]
 
 
 def _standing(one: Standing) -> Finding:

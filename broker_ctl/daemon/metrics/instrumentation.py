@@ -9,6 +9,7 @@ from broker_ctl.core.machines.lock import Event as LockEvent
 from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.coordination import Coordination
 from broker_ctl.daemon.wiring.history import bind_history
 from broker_ctl.daemon.wiring.partitions import bind_partitions
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
@@ -16,6 +17,7 @@ from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
 from broker_ctl.daemon.wiring.security.rotation import bind_secrets
 from broker_ctl.instruments.declared import SessionInstruments
 from broker_ctl.instruments.kinds import Labels
+from broker_ctl.settings.fingerprints import differing
 
 _LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
 
@@ -26,6 +28,7 @@ def connect(assembly: Assembly) -> None:
     instruments, partitions = base.instruments, assembly.partitions
     controlling = {} if partitions is None else {"controller": partitions.election}
     bind_foundation(base, {"loadbalance": coordination.election, **controlling})
+    instruments.session.settings_differ.bind(lambda: _settings_that_differ(coordination))
     _bind_locks(assembly, instruments.session)
     bind_corrupt(instruments.store, lambda: _corrupt(assembly))
     bind_caches(
@@ -59,6 +62,11 @@ def _bind_locks(assembly: Assembly, session: SessionInstruments) -> None:
         return {(event.replace(" ", "_"),): float(counts[event]) for event in _LOSSES}
 
     session.lock_lost.bind(lost)
+
+
+def _settings_that_differ(coordination: Coordination) -> int:
+    told = [each.registration.settings for each in coordination.registry.peers.values()]
+    return len(differing(coordination.fingerprints, (each for each in told if each is not None)))
 
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:

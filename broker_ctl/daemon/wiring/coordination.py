@@ -13,6 +13,7 @@ from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.daemon.wiring.foundation import Foundation, grouped
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.settings.fingerprints import fingerprints
 from broker_ctl.store import paths
 from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.interface import Versioned
@@ -24,6 +25,7 @@ class Coordination:
     """The parts of this floor.
 
     Attributes:
+        fingerprints: of this daemon's settings, as others read them.
         others: brokers other than broker-ctl's; None if the cluster may not have any.
         migration: part in a migration of their metadata; None as ``others``.
     """
@@ -35,10 +37,12 @@ class Coordination:
             broker.lookup_service_url_tls,
             grouped(broker.lookup_listeners),
         )
+        self.fingerprints: Final = fingerprints(base.settings)
         own = Registration(
             *(base.nonce, 0, base.clock.wall_ms(), base.urls),
             lookup_urls=lookup_urls,
             rack=broker.rack,
+            settings=self.fingerprints,
         )
         self.registry: Final = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
         self.racks: Final = PeerRacks(self.registry)

@@ -3,6 +3,8 @@
 Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -12,6 +14,8 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.store.records.fields import Fields, with_format_version
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
+MOST_LOST: Final = 100
+_FINGERPRINT: Final = re.compile("[0-9a-f]{8}")
 # Written beside each ring; its node's own version is what counts.
 RING_GENERATION: Final = encode(with_format_version({}))
 
@@ -43,7 +47,7 @@ class Registration:
     Each start of a process draws a new nonce, which distinguishes a restart and a twin from the
     same process in a new session. A draining broker gives and never receives. ``lookup_urls``
     are where this process itself speaks Pulsar's binary protocol, if it does; an empty ``rack`` is
-    unknown.
+    unknown. ``settings`` are fingerprints of its settings by key; None: it tells none.
     """
 
     nonce: str
@@ -53,6 +57,7 @@ class Registration:
     is_draining: bool = False
     lookup_urls: LookupUrls = NO_LOOKUP_URLS
     rack: str = ""
+    settings: Mapping[str, str] | None = None
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -84,6 +89,7 @@ class Registration:
                 decode_listeners(fields, "lookupListeners"),
             ),
             fields.optional_text("rack") or "",
+            _fingerprints(fields),
         )
 
     def encode(self) -> bytes:
@@ -108,9 +114,44 @@ class Registration:
                     "lookupUrlTls": self.lookup_urls.url_tls,
                     "lookupListeners": encode_listeners(self.lookup_urls.listeners) or None,
                     "rack": self.rack or None,
+                    "settings": None if self.settings is None else dict(self.settings),
                 },
             ),
         )
+
+
+def _fingerprints(fields: Fields) -> Mapping[str, str] | None:
+    """What is not a fingerprint is left out: it is a hint, and others write it."""
+    if "settings" not in fields.values:
+        return None
+    found = fields.child("settings").values
+    return {
+        key: text
+        for key, text in found.items()
+        if isinstance(text, str) and _FINGERPRINT.fullmatch(text)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecord:
+    """Brokers that were lost, each with when it was missed, in ms since 1970."""
+
+    since_ms: Mapping[str, int]
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        brokers = Fields.of_ours(path, data).items("brokers")[:MOST_LOST]
+        return cls({each.broker_id("broker"): each.count("sinceMs") for each in brokers})
+
+    def encode(self) -> bytes:
+        """The payload."""
+        rows = [{"broker": each, "sinceMs": at_ms} for each, at_ms in self.since_ms.items()]
+        return encode(with_format_version({"brokers": rows}))
 
 
 @dataclass(frozen=True, slots=True)

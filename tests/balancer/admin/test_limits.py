@@ -48,15 +48,15 @@ def limit(cluster: LeaderCluster, table: str, topic_cap: int = 0) -> None:
 async def test_brokers_beyond_limits_are_listed_and_a_full_cluster_says_so(
     cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    shown = overview(term, ())
+    shown = overview(term, {})
     assert (shown["over_limits"], shown["is_full"], is_full(term)) == ([], False, False)
     limit(cluster, f"{A} usage=0")
-    shown = overview(term, ())
+    shown = overview(term, {})
     (row,) = shown["over_limits"]
     assert (row["broker"], row["reason"], shown["is_full"]) == (A, "capacity", False)
     assert row["detail"].endswith("usage, its limit is 0.0% usage")
     limit(cluster, ".* usage=0")
-    shown = overview(term, ())
+    shown = overview(term, {})
     assert [row["broker"] for row in shown["over_limits"]] == [A, B]
     assert (shown["is_full"], is_full(term)) == (True, True)
 
@@ -66,7 +66,7 @@ async def test_topics_above_the_cap_are_listed_and_counted(
 ) -> None:
     assert topic_spread_violations(term) == 0
     limit(cluster, "", topic_cap=20)
-    (row,) = overview(term, ())["over_limits"]
+    (row,) = overview(term, {})["over_limits"]
     assert (row["broker"], row["reason"]) == (A, "topic_spread")
     assert row["detail"].endswith("orders, at most 20")
     assert topic_spread_violations(term) == 1

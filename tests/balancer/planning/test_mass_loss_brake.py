@@ -68,6 +68,30 @@ async def test_half_of_the_brokers_lost_pauses_the_balancing_until_one_is_back()
 
 
 @in_virtual_time
+async def test_a_leader_knows_of_a_loss_that_only_an_earlier_one_has_seen() -> None:
+    async with laden_cluster() as cluster:
+        async with leading_at(cluster, A) as balancer:
+            await cluster.kill(C)
+            await eventually(lambda: cluster.brokers[A].registry.peer(C) is None)
+            first_ms = cluster.clock.wall_ms()
+            await eventually(lambda: balancer.overview()["lost_brokers"] == [C])
+            await pass_s(cluster, 30)
+        # Longer than the window in which losses count as one.
+        await pass_s(cluster, 400)
+        await cluster.add("e:8080")
+        async with leading_at(cluster, "e:8080") as balancer:
+            await eventually(lambda: balancer.overview()["lost_brokers"] == [C])
+            assert abs(balancer.overview()["lost_since_ms"][C] - first_ms) < 60_000
+            await cluster.add(C)
+            await eventually(lambda: balancer.overview()["lost_brokers"] == [])
+            # And it is forgotten for good.
+            await pass_s(cluster, 30)
+        async with leading_at(cluster, B) as balancer:
+            await pass_s(cluster, 30)
+            assert balancer.overview()["lost_brokers"] == []
+
+
+@in_virtual_time
 async def test_an_operator_goes_on_without_the_lost_brokers() -> None:
     async with laden_cluster() as cluster, leading_at(cluster, A):
         await cluster.kill(C)

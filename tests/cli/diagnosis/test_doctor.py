@@ -18,7 +18,12 @@ from kazoo.client import KazooClient
 
 from broker_ctl.broker.load.host_usage import HostSampler
 from broker_ctl.cli.main import main
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.daemon.doctor import machine, tick
+from broker_ctl.settings.fingerprints import fingerprints, is_of_cluster
+from broker_ctl.settings.sources import load
+from broker_ctl.store import paths
+from broker_ctl.store.records.broker_ctl import Registration
 from tests.support.http.web_server import free_port
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -68,6 +73,7 @@ def test_a_healthy_server_is_measured_and_only_its_loneliness_and_openness_are_w
         ("zookeeper", "one server: its failure stops the brokers"),
         ("access control", "nodes are open to every client of these servers"),
         ("clock", "no broker has reported yet"),
+        ("settings", "no live broker tells its own"),
     }
     (latency,) = [row["found"] for row in rows if row["check"] == "latency"]
     assert latency.startswith("20 syncs: ")
@@ -181,6 +187,41 @@ def test_a_node_from_the_future_shows_a_clock_that_is_behind(
         "warning",
         True,
     )
+
+
+def test_settings_of_which_a_live_broker_has_another_value_are_named(
+    patient: Patient, zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    grace, mine = "loadBalancerSheddingGracePeriodMinutes", "loadBalancerPlannerReturnMinutes"
+    told = {
+        "b:1": [f"{grace}=5", "webServicePort=18080", "tokenSecretKey=data:;base64,c2VjcmV0"],
+        "b:2": [f"{TICK}=500"],
+        "b:3": None,
+    }
+    client = KazooClient(f"{zookeeper.connect_string}{chroot}")
+    client.start()
+    try:
+        for broker, texts in told.items():
+            values = None if texts is None else fingerprints(load(None, {}, texts))
+            urls = BrokerUrls(broker, f"http://{broker}")
+            node = Registration("n", 30_000, 1, urls, settings=values).encode()
+            client.create(paths.registration(broker), node, makepath=True)
+    finally:
+        client.stop()
+    rows = patient.rows(f"{mine}=7", code=WARNED)
+    found = {row["subject"]: row["found"] for row in rows if row["check"] == "settings"}
+    assert found == {
+        grace: "b:1 has another value than here",
+        mine: "b:1, b:2 have another value than here",
+        TICK: "b:1 has another value than here",
+    }
+
+
+def test_no_secret_file_or_address_leaves_a_fingerprint() -> None:
+    private = {"tokenSecretKey", "tokenSecretKeyFile", "superUserRoles", "advertisedAddress"}
+    assert not [key for key in private if is_of_cluster(key)]
+    assert is_of_cluster("loadBalancerSheddingGracePeriodMinutes")
+    assert fingerprints(load(None, {}, [])) == {}
 
 
 def machine_clock_ms() -> int:
