@@ -13,6 +13,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.strategies.merging.candidates import split_again
 from broker_ctl.core.strategies.splitting.special import special_bundle
 from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
 
@@ -153,13 +154,23 @@ async def manual_merge(
     if is_dry_run:
         able, owners = await _owners(term, left, right)
         # If neither has an owner, the leader would place one first.
-        return {"bundle": str(left.joined(right)), "owner": next(iter((*able, *owners)), None)}
+        return {
+            "bundle": str(left.joined(right)),
+            "owner": next(iter((*able, *owners)), None),
+            "note": _split_again(term, left, right),
+        }
     home = await _common_home(term, left, right, _why(who))
     for bundle in (left, right):
         await manual_move(term, bundle, home, who)
     merge = Merge(left, right, home, Reason.ADMIN, _why(who))
     reply = await term.executor.execute(merge)
     return {"bundle": reply["bundle"], "owner": home}
+
+
+def _split_again(term: LeaderTerm, left: Bundle, right: Bundle) -> str:
+    """What an operator should know before a merge: that it would not last."""
+    view, rules = term.snapshot_builder.latest, term.dependencies.rules().splitting
+    return "" if view is None or rules is None else split_again(view, rules, left, right)
 
 
 async def _common_home(term: LeaderTerm, left: Bundle, right: Bundle, why: str) -> str:

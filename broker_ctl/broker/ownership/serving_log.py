@@ -28,7 +28,11 @@ class ServingLog:
             self._lost()
         elif action is Action.SESSION_REESTABLISHED and self._has_ended:
             self._has_ended = False
-            log.warning("the session is back: %d bundles may be served again", len(self._owned()))
+            log.warning(
+                "the session is back: acquiring %d bundles again, as far as no other broker has "
+                "them",
+                len(self._owned()),
+            )
 
     def _lost(self) -> None:
         bundles, session = len(self._owned()), self._watcher.epoch

@@ -40,7 +40,11 @@ def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("max over mean throughput", _imbalance_change(plan, "throughput_imbalance")),
         ("moves", str(plan["moves"])),
         ("load moved", f"{moved}, {plan['load_moved_ratio']:.2%} of the cluster's"),
-        *([("fullest broker on the way", order["text"])] if (order := plan.get("order")) else []),
+        *(
+            [("fullest broker on the way", order["text"])]
+            if plan["moves"] and (order := plan.get("order"))
+            else []
+        ),
         ("held back", plan["held_back"].replace("_", " ")),
         *([("proposed by", by)] if (by := plan.get("proposed_by")) else []),
         *([("proposed because", why)] if (why := plan.get("proposal_reason")) else []),

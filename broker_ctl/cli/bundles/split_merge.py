@@ -10,7 +10,6 @@ from broker_ctl.cli.runtime.confirmation import (
     Change,
     audit_fields,
     change_options,
-    check_and_confirm,
     confirm,
     report_result,
     send,
@@ -123,7 +122,10 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     sentence = f"merge {left} and {right.range} of {owners}"
     query = {"with": str((right if name == left else left).range), "by": audit_fields("")["by"]}
     change = Change("PUT", bundle_path(name, "merge"), query)
-    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+    found = send_dry_run(target, change)
+    if note := found.get("note"):
+        sentence = f"{sentence}; {note}"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         send(target, change)
         whole = left.joined(right)
         report_result(

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -125,6 +125,17 @@ class _Seen:
     newest: dict[str, Any] = field(default_factory=dict)
     leader: str = ""
     replicated: dict[str, Any] = field(default_factory=dict)
+    # By epoch: each leader counts the decisions of its own term.
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def count(self, overview: Mapping[str, Any]) -> None:
+        """Remember what this term has done so far."""
+        names = ("splits", "unloads")
+        self.counts[overview["epoch"]] = {name: int(overview.get(name, 0)) for name in names}
+
+    def total(self, name: str) -> int:
+        """Of all terms."""
+        return sum(each[name] for each in self.counts.values())
 
 
 class DemoCluster:
@@ -281,6 +292,7 @@ class DemoCluster:
 
     def _record(self, overview: dict[str, Any]) -> None:
         self._seen.newest = overview
+        self._seen.count(overview)
         self._seen.leader = str(overview.get("leader", ""))
         owned = sum(1 for bundle in overview["bundles"] if bundle.get("owner"))
         # The first overview in which all bundles have an owner and a load.
@@ -303,8 +315,8 @@ class DemoCluster:
             brokers=len(daemons.all),
             leader=self._seen.leader,
             bundles=len(newest.get("bundles", ())),
-            splits=int(newest.get("splits", 0)),
-            unloads=int(newest.get("unloads", 0)),
+            splits=self._seen.total("splits"),
+            unloads=self._seen.total("unloads"),
             imbalance_first=self._seen.first,
             imbalance_last=float(newest.get("usage_imbalance") or 0.0),
             owners_ok=verdict.owners_ok,

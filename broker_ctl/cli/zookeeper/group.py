@@ -129,6 +129,8 @@ async def _run(ensemble: "Ensemble") -> None:
 
 
 async def _serve(ensemble: "Ensemble") -> None:
+    from broker_ctl.embedded.config import TICK_MS
+
     async with ensemble:
         for server in ensemble.servers:
             role = await server.role()
@@ -137,4 +139,7 @@ async def _serve(ensemble: "Ensemble") -> None:
                 f"  {role or 'electing'}"
             )
         click.echo(f"serving at {ensemble.connect_string}  (Ctrl-C stops it)")
+        click.echo("settings of daemons, with a chroot of your choice:")
+        click.echo(f"  metadataStoreUrl=zk:{ensemble.connect_string}/CHROOT")
+        click.echo(f"  zookeeperTickTimeMillis={TICK_MS}")
         await ensemble.supervise(click.echo)

@@ -1,12 +1,17 @@
 """One sentence that says how the cluster is, and what needs an operator."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from broker_ctl.console.formats import counted, duration
 from broker_ctl.console.pages.bars import Band
 from broker_ctl.console.pages.frame import Row
+
+# Rounding errors are not rounded up.
+_NOTHING: Final = 1e-9
 
 
 class Level(StrEnum):
@@ -125,9 +130,11 @@ def _balance(cluster: Row, band: Band) -> Judgement:
     imbalance = cluster["usage_imbalance"]
     if imbalance is None:
         return Judgement(Level.BUSY, "The leader waits for the first load reports.")
-    # On one broker nothing can be uneven; rounding must not contradict the sentence.
+    # On one broker nothing can be uneven.
     if imbalance <= band.high:
-        text = f"Balanced: the fullest broker has {imbalance:.2f} of the mean usage."
+        text = f"Balanced: the fullest broker has {imbalance:.2f} times the mean usage."
         return Judgement(Level.WELL, f"{text} Nothing to do.")
-    text = f"Uneven: the fullest broker has {imbalance:.2f} of the mean usage"
+    # Rounding must not contradict the sentence: up, and never to the band itself.
+    shown = max(math.ceil(imbalance * 100 - _NOTHING) / 100, round(band.high, 2) + 0.01)
+    text = f"Uneven: the fullest broker has {shown:.2f} times the mean usage"
     return Judgement(Level.BUSY, f"{text}, above the band of {band.high:.2f}.")

@@ -75,7 +75,7 @@ EVENTS: Final = (
     LogEvent(
         "serving-resumed",
         _SERVING,
-        "the session is back: %d bundles may be served again",
+        "the session is back: acquiring %d bundles again, as far as no other broker has them",
         ("bundles",),
     ),
     LogEvent(

@@ -47,7 +47,11 @@ class DaemonStatus:
         if watcher.withheld:
             return Readiness(is_ready=False, reason=watcher.withheld)
         if now.is_ready and self.clock.now_s() >= watcher.deadline_s:
-            return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
+            reason = (
+                f"ZooKeeper does not answer: the session is {watcher.state}, and nothing is served "
+                "until it is back; broker-ctl zookeeper status shows the servers"
+            )
+            return Readiness(is_ready=False, reason=reason)
         if now.is_ready and (dead := self.faults.dead):
             reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
             return Readiness(is_ready=False, reason=reason)

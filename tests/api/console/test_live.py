@@ -54,7 +54,7 @@ async def test_updates_follow_the_leader_at_every_daemon(leader: Broker, followe
     for broker in (leader, follower):
         async with stream(broker) as reply:
             assert reply.content_type == "text/event-stream"
-            assert "1.25 of the mean usage" in await update(reply)
+            assert "1.25 times the mean usage" in await update(reply)
             leader.world.leader_id = None
             while "No leader can be asked" not in await update(reply):
                 pass
@@ -84,7 +84,7 @@ async def test_a_stranger_gets_no_updates() -> None:
         async with stream(broker) as refused:
             assert refused.status == 401
         async with stream(broker, TOKEN) as admitted:
-            assert "of the mean usage" in await update(admitted)
+            assert "times the mean usage" in await update(admitted)
 
 
 async def test_strangers_who_wait_for_their_refusal_hold_no_place(
@@ -110,7 +110,7 @@ async def test_strangers_who_wait_for_their_refusal_hold_no_place(
             strangers = [group.create_task(status_of(broker)) for _ in range(3)]
             await eventually(lambda: waiting == 3)
             async with stream(broker, TOKEN) as admitted:
-                assert "of the mean usage" in await update(admitted)
+                assert "times the mean usage" in await update(admitted)
             await eventually(lambda: api._request_classes.in_flight == 0)
             answered.set()
         assert [one.result() for one in strangers] == [401] * 3

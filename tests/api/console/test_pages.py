@@ -35,7 +35,7 @@ async def test_every_daemon_shows_the_view_of_the_leader_and_names_it(
         name = follower.broker_id
         through = f'asked through <a href="/ui/brokers/{quote(name)}">{name}</a>'
         assert (through in page) == (broker is follower)
-        assert "Uneven: the fullest broker has 1.25 of the mean usage" in page
+        assert "Uneven: the fullest broker has 1.25 times the mean usage" in page
 
 
 async def test_an_old_view_is_not_taken_for_the_present(http: HttpClient, leader: Broker) -> None:
@@ -111,7 +111,7 @@ async def test_a_stranger_is_asked_to_sign_in_and_sees_nothing(http: HttpClient)
         reply = await http.request("GET", f"{broker.url}/ui/")
         assert reply.status == 401
         assert b"Sign in" in reply.body
-        assert b"of the mean usage" not in reply.body
+        assert b"times the mean usage" not in reply.body
 
 
 async def test_the_leader_judges_the_client_by_its_own_token() -> None:

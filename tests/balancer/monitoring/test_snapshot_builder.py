@@ -350,7 +350,7 @@ async def test_the_overview_says_when_its_facts_were_taken(
     await cluster.synced(term)
     taken_ms = clock.wall_ms()
     await term.snapshot_builder.build()
-    assert overview(term, ())["taken_at_ms"] == taken_ms < clock.wall_ms()
+    assert overview(term, {})["taken_at_ms"] == taken_ms < clock.wall_ms()
     await term.close()
 
 

@@ -52,7 +52,8 @@ async def test_the_end_of_the_lease_says_how_many_bundles_are_not_served_any_mor
         assert "session 1 is lost and the lease has ended: 12 bundles are not served" in message
         party.store.reconnect()
         await eventually(lambda: len(warnings()) > 1, deadline_s=20.0)
-        assert warnings()[1:] == ["the session is back: 12 bundles may be served again"]
+        back = "acquiring 12 bundles again, as far as no other broker has them"
+        assert warnings()[1:] == [f"the session is back: {back}"]
 
 
 @in_virtual_time
