@@ -1,4 +1,4 @@
-"""What a daemon tells others of its settings, so that those that differ are noticed.
+"""What a daemon reports others of its settings, so that those that differ are noticed.
 
 Each daemon publishes in its registration a few digits of a digest of each value that is not the
 default, and that all daemons of a cluster should have in common. Secrets, files, addresses and

@@ -301,10 +301,6 @@ def _text(body: dict[str, Any], name: str, most: int) -> str:
     return text
 
 
-def _moment_in(request: web.Request, name: str) -> int | None:
-    return whole_number_in(request, name, 1, _MOST_MS) if request.query.get(name) else None
-
-
 def _filter_in(request: web.Request) -> HistoryFilter:
     kind = request.query.get("kind") or None
     if kind is not None and kind not in _KINDS:
@@ -317,7 +313,11 @@ def _filter_in(request: web.Request) -> HistoryFilter:
         result=result,
         broker=request.query.get("broker") or None,
         bundle=request.query.get("bundle") or None,
-        since_ms=_moment_in(request, "since_ms"),
-        until_ms=_moment_in(request, "until_ms"),
+        since_ms=whole_number_in(request, "since_ms", 0, _MOST_MS)
+        if request.query.get("since_ms")
+        else None,
+        until_ms=whole_number_in(request, "until_ms", 0, _MOST_MS)
+        if request.query.get("until_ms")
+        else None,
         limit=whole_number_in(request, "limit", _ENTRIES, _MOST_ENTRIES),
     )

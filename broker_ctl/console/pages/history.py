@@ -80,7 +80,7 @@ def _axis(
 
 
 def times_wanted(texts: Mapping[str, str], now_ms: int) -> tuple[dict[str, str], dict[str, int]]:
-    """What a reader asked for, without what is no time, and as ``since_ms`` and ``until_ms``.
+    """What a reader asked for, as texts that are times, and as ``since_ms`` and ``until_ms``.
 
     A point in time beats a span.
     """

@@ -97,10 +97,10 @@ class _Ensemble:
                 await store.wait_connected()
             return [
                 await self._latency(store),
+                *await self._others(store),
                 *await self._access(store),
                 *await self._writers_clock(store),
                 *await self._migration(store),
-                *await self._others(store),
             ]
         except (TimeoutError, StoreError) as error:
             text = str(error) or f"no session within {limit_s:g} s"
@@ -119,6 +119,12 @@ class _Ensemble:
             credentials=StoreCredentials.now(self._settings),
             max_retries=0,
         )
+
+    async def _others(self, store: ZooKeeperStore) -> list[Finding]:
+        if self._name != "metadata-store":
+            return []
+        settings = await examine_others(self._settings, store)
+        return [*settings, *await examine_lost(store, self._clock.wall_ms())]
 
     async def _latency(self, store: ZooKeeperStore) -> Finding:
         """Round trips of a sync, which a follower has to pass on to the leader."""
@@ -182,12 +188,6 @@ class _Ensemble:
             advice = "pulsar-admin metadata-migration status"
             return [Finding(check, self._name, Level.ERROR, why, advice)]
         return [Finding(check, self._name, Level.OK, "the brokers use this store")]
-
-    async def _others(self, store: ZooKeeperStore) -> list[Finding]:
-        if self._name != "metadata-store":
-            return []
-        settings = await examine_others(self._settings, store)
-        return [*settings, *await examine_lost(store, self._clock.wall_ms())]
 
 
 def _standing(one: Standing) -> Finding:

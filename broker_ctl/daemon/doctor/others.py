@@ -24,25 +24,25 @@ async def examine_others(settings: Settings, store: MetadataStore) -> list[Findi
     """
     names = await store.children(paths.REGISTRATIONS)
     nodes = await store.get_many([paths.registration(name) for name in names])
-    told = {
+    reported = {
         name: values
         for name, node in zip(names, nodes, strict=True)
-        if node is not None and (values := _told(node)) is not None
+        if node is not None and (values := _reported(node)) is not None
     }
-    if not told:
-        return [Finding(_CHECK, "other brokers", Level.SKIPPED, "no live broker tells its own")]
+    if not reported:
+        return [Finding(_CHECK, "other brokers", Level.SKIPPED, "no live broker reports its own")]
     own = fingerprints(settings)
     found = [
         Finding(
             _CHECK,
             key,
             Level.WARNING,
-            f"{_listed(key, own, told)} another value than here",
+            f"{_listed(key, own, reported)} another value than here",
             "give all daemons one value; restart them by broker-ctl rollout run",
         )
-        for key in sorted(differing(own, told.values()))
+        for key in sorted(differing(own, reported.values()))
     ]
-    text = f"those in common are the same at {len(told)} live brokers"
+    text = f"those in common are the same at {len(reported)} live brokers"
     return found or [Finding(_CHECK, "other brokers", Level.OK, text)]
 
 
@@ -58,7 +58,7 @@ async def examine_lost(store: MetadataStore, now_ms: int) -> list[Finding]:
     try:
         since_ms = LostRecord.decode(node.path, node.data).since_ms
     except (CorruptRecord, NewerVersion) as error:
-        advice = "a newer release wrote it, or somebody else did"
+        advice = "a newer release wrote it, or another program did"
         return [Finding(_BROKERS, paths.LOST, Level.WARNING, str(error), advice)]
     advice = "start it again, or drain it: broker-ctl drain; it is forgotten after a day"
     found = [
@@ -68,14 +68,14 @@ async def examine_lost(store: MetadataStore, now_ms: int) -> list[Finding]:
     return [Finding(_BROKERS, broker, Level.WARNING, text, advice) for broker, text in found]
 
 
-def _told(node: Versioned) -> Mapping[str, str] | None:
+def _reported(node: Versioned) -> Mapping[str, str] | None:
     try:
         return Registration.decode(node.path, node.data).settings
     except (CorruptRecord, NewerVersion):
         return None
 
 
-def _listed(key: str, own: Mapping[str, str], told: Mapping[str, Mapping[str, str]]) -> str:
-    names = sorted(name for name, values in told.items() if values.get(key) != own.get(key))
+def _listed(key: str, own: Mapping[str, str], reported: Mapping[str, Mapping[str, str]]) -> str:
+    names = sorted(name for name, values in reported.items() if values.get(key) != own.get(key))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more} {'has' if len(names) == 1 else 'have'}"

@@ -65,8 +65,10 @@ def _bind_locks(assembly: Assembly, session: SessionInstruments) -> None:
 
 
 def _settings_that_differ(coordination: Coordination) -> int:
-    told = [each.registration.settings for each in coordination.registry.peers.values()]
-    return len(differing(coordination.fingerprints, (each for each in told if each is not None)))
+    reported = [each.registration.settings for each in coordination.registry.peers.values()]
+    return len(
+        differing(coordination.fingerprints, (each for each in reported if each is not None))
+    )
 
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:

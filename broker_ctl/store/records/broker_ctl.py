@@ -47,7 +47,7 @@ class Registration:
     Each start of a process draws a new nonce, which distinguishes a restart and a twin from the
     same process in a new session. A draining broker gives and never receives. ``lookup_urls``
     are where this process itself speaks Pulsar's binary protocol, if it does; an empty ``rack`` is
-    unknown. ``settings`` are fingerprints of its settings by key; None: it tells none.
+    unknown. ``settings`` are fingerprints of its settings by key; None: it reports none.
     """
 
     nonce: str

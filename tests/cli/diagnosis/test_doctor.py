@@ -73,7 +73,7 @@ def test_a_healthy_server_is_measured_and_only_its_loneliness_and_openness_are_w
         ("zookeeper", "one server: its failure stops the brokers"),
         ("access control", "nodes are open to every client of these servers"),
         ("clock", "no broker has reported yet"),
-        ("settings", "no live broker tells its own"),
+        ("settings", "no live broker reports its own"),
     }
     (latency,) = [row["found"] for row in rows if row["check"] == "latency"]
     assert latency.startswith("20 syncs: ")
@@ -193,7 +193,7 @@ def test_settings_of_which_a_live_broker_has_another_value_are_named(
     patient: Patient, zookeeper: SharedEnsemble, chroot: str
 ) -> None:
     grace, mine = "loadBalancerSheddingGracePeriodMinutes", "loadBalancerPlannerReturnMinutes"
-    told = {
+    reported = {
         "b:1": [f"{grace}=5", "webServicePort=18080", "tokenSecretKey=data:;base64,c2VjcmV0"],
         "b:2": [f"{TICK}=500"],
         "b:3": None,
@@ -201,7 +201,7 @@ def test_settings_of_which_a_live_broker_has_another_value_are_named(
     client = KazooClient(f"{zookeeper.connect_string}{chroot}")
     client.start()
     try:
-        for broker, texts in told.items():
+        for broker, texts in reported.items():
             values = None if texts is None else fingerprints(load(None, {}, texts))
             urls = BrokerUrls(broker, f"http://{broker}")
             node = Registration("n", 30_000, 1, urls, settings=values).encode()

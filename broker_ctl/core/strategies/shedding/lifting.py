@@ -1,6 +1,6 @@
 """What keeps an overloaded broker from giving: the settings without which the strategy would act.
 
-A strategy tells what it found in the end: "none fits". A rest period may be what led to it. So each
+A strategy reports what it found in the end: "none fits". A rest period may have led to it. So each
 setting that restricts a strategy is lifted, first alone, then with others, and the strategy is
 asked again. A reason is a claim that was tried: without what it names the broker gives something,
 with it nothing.
@@ -41,7 +41,7 @@ _SETTINGS: Final = frozenset({Reason.IN_GRACE, Reason.EXCLUDED})
 
 @dataclass(frozen=True, slots=True)
 class _Lift:
-    """A setting, how it is lifted, and how it is told; the text gets what would be given."""
+    """A setting, how it is lifted, and how it is reported; the text gets what would be given."""
 
     reason: Reason
     without: Callable[[SheddingRules], SheddingRules]
@@ -150,7 +150,7 @@ def tried(
     givers = {each.source for each in decisions if isinstance(each, Unload | Transfer)}
     attempt = _Attempt(policy, view, memory, rules)
     return [
-        attempt.told(each)
+        attempt.reported(each)
         if isinstance(each, Skip)
         and each.reason in _RESULTS
         and each.subject in view.brokers
@@ -173,7 +173,7 @@ class _Attempt:
         self._policy, self._view, self._memory, self._rules = policy, view, memory, rules
         self._known: dict[tuple[_Lift, ...], Sequence[Decision]] = {}
 
-    def told(self, skip: Skip) -> Skip:
+    def reported(self, skip: Skip) -> Skip:
         """A skip with what was found."""
         for lifts in chain(((each,) for each in _LIFTS), _prefixes(), combinations(_LIFTS, 2)):
             if given := self._given(skip.subject, lifts):

@@ -67,7 +67,7 @@ class SimpleShedder(Memoryless):
         )
         if not self._comfortable(view, source, rules):
             text = (
-                f"until somebody is below {self.rules.comfort_percent:g} % in everything "
+                f"until another broker is below {self.rules.comfort_percent:g} % in everything "
                 f"(loadBalancerBrokerComfortLoadLevelPercentage); {detail}"
             )
             return Skip(source.broker_id, Reason.NO_BROKER, text)

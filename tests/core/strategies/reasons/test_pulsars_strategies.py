@@ -168,8 +168,8 @@ def case_of(name: str, seed: int) -> Case:
         ]
         view = replace(view, brokers={each.broker_id: each for each in reports})
     decisions = policy.shed(view, memory, rules)
-    told = lifting.tried(policy, view, memory, rules, decisions)
-    return Case(policy, memory, view, rules, tuple(told))
+    reported = lifting.tried(policy, view, memory, rules, decisions)
+    return Case(policy, memory, view, rules, tuple(reported))
 
 
 @cache
