@@ -126,21 +126,33 @@ def backtest(
 def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -> Replays:
     """Run every task; a failed one does not affect the others."""
     every = tuple(tasks)
+    # A task is sent its numbers, and of the others what they share.
+    traces = list(dict.fromkeys(each.trace for each in every))
+    candidates = list({id(each.candidate): each.candidate for each in every}.values())
+    places = {id(each): place for place, each in enumerate(candidates)}
+    numbers = [
+        (number, traces.index(each.trace), places[id(each.candidate)], each.seed)
+        for number, each in enumerate(every)
+    ]
 
     def run(parts: Iterable[Any]) -> Iterator[Any]:
         pandas: Any = import_module("pandas")
         for part in parts:
-            rows = [(number, *_run_task(every[number])) for number in part["id"].tolist()]
+            rows = [
+                (number, *_run_task(Task(traces[trace], candidates[candidate], int(seed))))
+                for number, trace, candidate, seed in part.itertuples(index=False)
+            ]
             columns = zip(_TRIED.names, zip(*rows, strict=True), strict=True)
             # As objects: pandas would turn whole numbers beside a null into doubles.
             yield pandas.DataFrame(
                 {name: pandas.Series(each, dtype=object) for name, each in columns}
             )
 
-    # One task number per partition, so that each replay is a Spark task.
-    numbers = spark.range(0, len(every), 1, numPartitions=len(every))
+    # Each replay is a Spark task.
+    rows = spark.sparkContext.parallelize(numbers, len(numbers))
+    frame = spark.createDataFrame(rows, "number long, trace long, candidate long, seed long")
     with _reporting_progress(spark.sparkContext, progress):
-        found = numbers.mapInPandas(run, _TRIED).collect()
+        found = frame.mapInPandas(run, _TRIED).collect()
     return Replays(
         [ReplayRow(*row) for _, why, _, *row in found if why is None],
         [Fault(every[number].candidate.named, why) for number, why, *_ in found if why is not None],

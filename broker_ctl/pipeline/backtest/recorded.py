@@ -5,6 +5,8 @@ Docs: load-history-sources.
 Assumptions where the history has no data:
 
 - A minute without a cycle (there was no leader) repeats the one before it.
+- Of a cluster with many bundles several minutes are a cell: its mean is carried in each of them.
+  What was there for a part of a cell carries that part of its load, so that sums are kept.
 - A bundle that its owner has not reported yet carries its last known load, or else its first one. A
   bundle that is missing for a single minute keeps its load: its row was lost.
 - Bundles are those of the first minute. The load of later children counts for their parent, which
@@ -37,6 +39,8 @@ from broker_ctl.simulation.model.scenario import Rates, Scenario, TopicShares, T
 Numbers = NDArray[np.int64]
 
 _RATES: Final = 4
+# Each a part of the next one, and of an hour.
+_CELLS_MIN: Final = (1, 5, 10, 30, 60)
 # Rows are lost with a leader that dies in the middle of a cycle, and when a history queue is full.
 _LOST_MIN: Final = 1
 
@@ -46,15 +50,15 @@ class BundleSeries:
     """The load of a bundle while it existed.
 
     Attributes:
-        minutes: minutes in which the leader knew it, ascending.
-        rates: messages in and out, bytes in and out a second, shape (4, minutes); NaN: its owner
+        cells: those in which the leader knew it, ascending.
+        rates: messages in and out, bytes in and out a second, shape (4, cells); NaN: its owner
             had not reported it.
         owner: who had it first; None: nobody ever did.
         topics: most that it had.
     """
 
     bundle: Bundle
-    minutes: Numbers
+    cells: Numbers
     rates: Rates
     owner: str | None
     topics: int
@@ -67,6 +71,7 @@ class History:
     Attributes:
         seen: minutes with a leader, ascending; the first is 0.
         rings: bundle boundaries of the first minute, as far as recorded.
+        cell_min: minutes in a cell of the bundles' series.
     """
 
     cluster: str
@@ -74,6 +79,17 @@ class History:
     rings: Mapping[Namespace, Sequence[int]]
     bundles: Sequence[BundleSeries]
     brokers: Sequence[BrokerSeries]
+    cell_min: int = 1
+
+    @property
+    def cells(self) -> Numbers:
+        """Those with a leader, ascending."""
+        return np.unique(self.seen // self.cell_min)
+
+
+def cell_min_of(minutes: int, bundles: int) -> int:
+    """Minutes in a cell, so that there are not too many; 0: there would be, even of an hour."""
+    return next((each for each in _CELLS_MIN if minutes // each * bundles <= MOST_CELLS), 0)
 
 
 def build_scenario(history: History) -> Scenario:
@@ -86,7 +102,7 @@ def build_scenario(history: History) -> Scenario:
         raise PipelineError(f"cluster {history.cluster}: no bundle was ever reported")
     parents = _Parents(_first_bundles(history))
     minutes = int(history.seen[-1]) + 1
-    _check_size(history, minutes, len(parents.bundles))
+    _check_size(history, minutes // history.cell_min, len(parents.bundles))
     traffic = _traffic(history, parents, minutes)
     fleet = build_fleet(history.cluster, history.seen, history.brokers)
     owners = _owners(history, parents, fleet)
@@ -95,15 +111,15 @@ def build_scenario(history: History) -> Scenario:
     )
 
 
-def _check_size(history: History, minutes: int, bundles: int) -> None:
+def _check_size(history: History, cells: int, bundles: int) -> None:
     """Check the size of the scenario, which the number of rows does not show.
 
-    Minutes and bundles may have none.
+    Cells and bundles may have none.
     """
-    if minutes * bundles > MOST_CELLS:
+    if cells * bundles > MOST_CELLS:
         raise PipelineError(
-            f"cluster {history.cluster}: {minutes} minutes of {bundles} bundles; at most"
-            f" {MOST_CELLS} when multiplied: --hours takes the newest"
+            f"cluster {history.cluster}: {cells * history.cell_min} minutes of {bundles} bundles,"
+            f" {history.cell_min} in a cell; at most {MOST_CELLS} cells: --hours takes the newest"
         )
     topics = sum(each.topics for each in history.bundles)
     if topics > MOST_TOPICS:
@@ -140,7 +156,7 @@ def _first_bundles(history: History) -> list[Bundle]:
     """The bundles of recorded rings; without a ring, those that were observed first."""
     points = {name: set(ring) for name, ring in history.rings.items()}
     taken: dict[Namespace, list[BundleRange]] = {}
-    for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
+    for series in sorted(history.bundles, key=lambda each: (int(each.cells[0]), each.bundle)):
         name, span = series.bundle.namespace, series.bundle.range
         if name in history.rings or any(span.overlaps(each) for each in taken.get(name, ())):
             continue
@@ -155,35 +171,35 @@ def _first_bundles(history: History) -> list[Bundle]:
 
 def _traffic(history: History, parents: _Parents, minutes: int) -> Traffic:
     count = len(parents.bundles)
-    carried = np.zeros((_RATES, len(history.seen), count), np.float32)
+    cells = history.cells
+    carried = np.zeros((_RATES, len(cells), count), np.float32)
     pieces: list[list[_Piece]] = [[] for _ in range(count)]
     for series in history.bundles:
-        held = _sample_rates(series, history.seen)
-        octets = float(held[2:].sum(axis=0, dtype=np.float64)[_is_listed(series, history)].mean())
+        held = _sample_rates(series, cells)
+        octets = float(
+            held[2:].sum(axis=0, dtype=np.float64)[np.searchsorted(cells, series.cells)].mean()
+        )
         for place, part in parents.of(series.bundle):
             carried[:, :, place] += held * np.float32(part)
             pieces[place].append(_Piece(series.bundle.range, octets, series.topics))
     if not carried.any():
         raise PipelineError(f"cluster {history.cluster}: its bundles carried nothing")
-    # For each minute, the last observed minute up to it.
-    rows = np.searchsorted(history.seen, np.arange(minutes), side="right") - 1
+    # For each cell, the last observed one up to it.
+    wanted = np.arange((minutes - 1) // history.cell_min + 1)
+    rows = np.searchsorted(cells, wanted, side="right") - 1
     topics = tuple(map(_topics, parents.bundles, pieces))
-    return Traffic(parents.bundles, topics, *carried[:, rows])
-
-
-def _is_listed(series: BundleSeries, history: History) -> Numbers:
-    return np.searchsorted(history.seen, series.minutes)
+    return Traffic(parents.bundles, topics, *carried[:, rows], cell_min=history.cell_min)
 
 
 def _sample_rates(series: BundleSeries, seen: Numbers) -> Rates:
-    """Its load in each observed minute, shape (4, seen); 0 while it did not exist."""
+    """Its load in each observed cell, shape (4, seen); 0 while it did not exist."""
     full: Rates = np.zeros((_RATES, len(seen)), np.float32)
     known = np.flatnonzero(~np.isnan(series.rates[0]))
     if not known.size:
         return full
     # The last known value, or the first one if there is none before.
-    latest = np.searchsorted(known, np.arange(len(series.minutes)), side="right") - 1
-    places = np.searchsorted(seen, series.minutes)
+    latest = np.searchsorted(known, np.arange(len(series.cells)), side="right") - 1
+    places = np.searchsorted(seen, series.cells)
     full[:, places] = series.rates[:, known[np.maximum(latest, 0)]]
     before = places[:-1][np.diff(places) == _LOST_MIN + 1]
     full[:, before + _LOST_MIN] = full[:, before]
@@ -231,7 +247,7 @@ def _owners(history: History, parents: _Parents, fleet: Fleet) -> tuple[str, ...
     """The first owner of each bundle; if unknown or not started yet, the brokers in turn."""
     there = [broker for broker in fleet.brokers if broker not in fleet.absent]
     found: dict[int, str] = {}
-    for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
+    for series in sorted(history.bundles, key=lambda each: (int(each.cells[0]), each.bundle)):
         if series.owner in there:
             for place, _ in parents.of(series.bundle):
                 found.setdefault(place, series.owner)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import InvalidName, PipelineError
-from broker_ctl.pipeline.backtest.recorded import BundleSeries, History
+from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, cell_min_of
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
@@ -76,12 +76,21 @@ class Recordings:
         with translate_spark_errors(self._root):
             cycles = self._cycles(cluster, hours)
             span = _Span.of(self._spark, cluster, cycles)
+            rows = span.rows(self._table("bundle_loads"))
+            minutes, bundles = span.minutes[-1] + 1, rows.select("bundle").distinct().count()
+            cell_min = cell_min_of(minutes, bundles)
+            if not cell_min:
+                raise PipelineError(
+                    f"cluster {cluster}: {minutes} minutes of {bundles} bundles are more than"
+                    f" {MOST_CELLS} hours of bundles: --hours takes the newest"
+                )
             return History(
                 cluster=cluster,
                 seen=np.array(span.minutes, dtype=np.int64),
                 rings=dict(self._rings(span)),
-                bundles=[*self._bundles(span)],
+                bundles=[*self._bundles(span, rows, cell_min)],
                 brokers=[*self._brokers(span)],
+                cell_min=cell_min,
             )
 
     def _table(self, name: str) -> DataFrame:
@@ -115,26 +124,35 @@ class Recordings:
             if row["points"]:
                 yield _parse(Namespace, row["namespace"]), tuple(row["points"])
 
-    def _bundles(self, span: "_Span") -> Iterator[BundleSeries]:
-        rows = span.rows(self._table("bundle_loads"))
-        cells = rows.count()
-        if cells > MOST_CELLS:
-            raise PipelineError(
-                f"cluster {span.cluster}: {cells} rows of bundles; at most {MOST_CELLS}: --hours"
-                " takes the newest"
+    def _bundles(self, span: "_Span", rows: DataFrame, cell_min: int) -> Iterator[BundleSeries]:
+        cell = F.floor(F.col("minute") / cell_min).cast("int")
+        seen = span.frame.groupBy(cell.alias("cell")).agg(F.count("*").alias("cycles"))
+        # What is there for a part of a cell has that part of its load in it.
+        part = F.count("*") / F.first("cycles")
+        nan = F.lit(float("nan"))
+        by_cell = (
+            rows.withColumn("cell", cell)
+            .join(F.broadcast(seen), "cell")
+            .groupBy("bundle", "cell")
+            .agg(
+                *(F.coalesce(F.avg(name) * part, nan).cast("float").alias(name) for name in _RATES),
+                F.min_by("owner", F.when(F.col("owner").isNotNull(), F.col("minute"))).alias(
+                    "owner"
+                ),
+                F.max("topics").alias("topics"),
             )
-        known = (F.coalesce(name, F.lit(float("nan"))).alias(name) for name in _RATES)
-        by_bundle = _group_rows(rows, "bundle", *known, F.col("owner"), F.col("topics"))
+        )
+        lists = _group_rows(by_cell, "bundle", "cell", *map(F.col, (*_RATES, "owner", "topics")))
         owner = F.get(F.filter("owner", lambda each: each.isNotNull()), 0)
-        frame: Any = by_bundle.select(
-            *("bundle", "minute", *_RATES),
+        frame: Any = lists.select(
+            *("bundle", "cell", *_RATES),
             owner.alias("owner"),
             F.coalesce(F.array_max("topics"), F.lit(0)).alias("topics"),
         )
         for row in frame.toPandas().itertuples(index=False):
             yield BundleSeries(
                 bundle=_parse(Bundle, row.bundle),
-                minutes=np.asarray(row.minute, dtype=np.int64),
+                cells=np.asarray(row.cell, dtype=np.int64),
                 rates=np.array([getattr(row, name) for name in _RATES], dtype=np.float32),
                 owner=row.owner,
                 topics=int(row.topics),
@@ -144,7 +162,7 @@ class Recordings:
         sizes = self._sizes(span)
         frame: Any = _group_rows(
             span.rows(self._table("broker_loads")),
-            "broker",
+            *("broker", "minute"),
             F.col("is_draining"),
             F.col("usage_ratio"),
             (F.col("msg_rate_in") + F.col("msg_rate_out")).alias("msg_rate"),
@@ -238,11 +256,11 @@ class _Span(NamedTuple):
         return of_cluster.join(F.broadcast(self.frame), ["epoch", "cycle"])
 
 
-def _group_rows(rows: DataFrame, key: str, *others: Column) -> DataFrame:
-    """A row for each key, with the others as lists by minute."""
-    one = F.struct("minute", *others)
+def _group_rows(rows: DataFrame, key: str, order: str, *others: Column) -> DataFrame:
+    """A row for each key, with the others as lists in an order."""
+    one = F.struct(order, *others)
     lists = rows.groupBy(key).agg(F.array_sort(F.collect_list(one)).alias("lists"))
-    names = rows.select("minute", *others).columns
+    names = rows.select(order, *others).columns
     return lists.select(key, *(F.col(f"lists.{name}").alias(name) for name in names))
 
 

@@ -45,8 +45,9 @@ class Traffic:
     Attributes:
         bundles: as they are in the first minute; together they cover the ring of each namespace.
         topics: of each bundle, in the same order.
-        msg_rate_in, msg_rate_out: messages a second, shape (minutes, bundles).
-        bytes_in, bytes_out: bytes a second, shape (minutes, bundles).
+        msg_rate_in, msg_rate_out: messages a second, shape (cells, bundles).
+        bytes_in, bytes_out: bytes a second, shape (cells, bundles).
+        cell_min: minutes in a cell, in which all of them have the same rates.
     """
 
     bundles: tuple[Bundle, ...]
@@ -55,11 +56,12 @@ class Traffic:
     msg_rate_out: Rates
     bytes_in: Rates
     bytes_out: Rates
+    cell_min: int = field(default=1, kw_only=True)
 
     @property
     def minutes(self) -> int:
         """How long it lasts."""
-        return int(self.bytes_in.shape[0])
+        return int(self.bytes_in.shape[0]) * self.cell_min
 
 
 class EventKind(StrEnum):

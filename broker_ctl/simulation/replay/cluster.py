@@ -59,6 +59,7 @@ class Cluster:
         self.shape = 0
         self._ids = tuple(self.brokers)
         self._series = _series(traffic)
+        self._cell_min = traffic.cell_min
         self._served_from_s = np.zeros(len(self.subranges))
         self._earlier = np.zeros((4, len(self._ids)))
         self._index()
@@ -88,7 +89,7 @@ class Cluster:
     def topics_of(self, place: int) -> Iterator[tuple[int, float, float]]:
         """Of one bundle: position, messages a second and bytes a second, in and out, of each."""
         for piece in self.subranges[place].pieces:
-            four = self._series[self.minute, :, piece.origin].tolist()
+            four = self._series[self.minute // self._cell_min, :, piece.origin].tolist()
             messages, octets = four[0] + four[1], four[2] + four[3]
             for position, share in zip(piece.topics.positions, piece.topics.shares, strict=True):
                 yield position, messages * share, octets * share
@@ -98,7 +99,8 @@ class Cluster:
 
         As if they had been bundles all the time; shape (minutes, subranges).
         """
-        octets = self._series[start:stop, 2] + self._series[start:stop, 3]
+        cells = np.arange(start, stop) // self._cell_min
+        octets = self._series[cells, 2] + self._series[cells, 3]
         pieces = octets[:, self._piece_origins] * self._piece_weights
         return np.array([np.bincount(self._piece_places, row) for row in pieces])
 
@@ -206,12 +208,13 @@ class Cluster:
         self._piece_weights = np.array(weights, dtype=np.float64)
 
     def _measure(self) -> None:
-        carried = self._series[self.minute][:, self._piece_origins] * self._piece_weights
+        now = self._series[self.minute // self._cell_min]
+        carried = now[:, self._piece_origins] * self._piece_weights
         self.rates = _sums(self._piece_places, carried, len(self.subranges))
 
 
 def _series(traffic: Traffic) -> Floats:
-    """Messages in and out, bytes in and out, shape (minutes, 4, bundles)."""
+    """Messages in and out, bytes in and out, shape (cells, 4, bundles)."""
     four = (traffic.msg_rate_in, traffic.msg_rate_out, traffic.bytes_in, traffic.bytes_out)
     return np.stack([rates.astype(np.float64) for rates in four], axis=1)
 

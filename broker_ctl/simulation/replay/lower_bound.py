@@ -29,7 +29,10 @@ def bounds_by_minute(scenario: Scenario) -> Floats:
     bounds = np.ones(scenario.traffic.minutes)
     for start, stop, capacities in _stretches(scenario):
         if capacities:
-            bounds[start:stop] = _bounds(scenario.traffic, start, stop, capacities, largest)
+            cell = scenario.traffic.cell_min
+            first = start // cell
+            found = _bounds(scenario.traffic, first, (stop - 1) // cell + 1, capacities, largest)
+            bounds[start:stop] = np.repeat(found, cell)[start - first * cell :][: stop - start]
     return bounds
 
 
@@ -52,7 +55,7 @@ def _stretches(scenario: Scenario) -> Iterator[tuple[int, int, list[Capacity]]]:
 def _bounds(
     traffic: Traffic, start: int, stop: int, capacities: Sequence[Capacity], largest: Floats
 ) -> Floats:
-    """Loads are shares of a broker that has the most of each resource."""
+    """Of some cells. Loads are shares of a broker that has the most of each resource."""
     most_rate = max(each.msg_rate for each in capacities)
     most_bytes = max(each.bytes_s for each in capacities)
     span = slice(start, stop)

@@ -55,6 +55,7 @@ class ScenarioWorkload:
         traffic = scenario.traffic
         self._brokers = scenario.brokers
         self._minutes = traffic.minutes
+        self._cell_min = traffic.cell_min
         self._rates = (
             traffic.msg_rate_in,
             traffic.msg_rate_out,
@@ -82,10 +83,10 @@ class ScenarioWorkload:
 
     def topic_stats(self, bundle: Bundle, t_s: float) -> Mapping[str, BundleStats]:
         """The traffic of each of its topics, by complete name."""
-        minute = self._minute(t_s)
+        cell = self._cell(t_s)
         found: dict[str, BundleStats] = {}
         for topic in self._in(bundle).topics:
-            four = (float(rates[minute, topic.origin]) * topic.share for rates in self._rates)
+            four = (float(rates[cell, topic.origin]) * topic.share for rates in self._rates)
             msg_in, msg_out, bytes_in, bytes_out = four
             found[topic.name] = BundleStats(msg_in, msg_out, bytes_in, bytes_out, 1, 1, 1)
         return found
@@ -96,13 +97,13 @@ class ScenarioWorkload:
         rate_in, rate_out, _, _ = self._at(t_s, held)
         return held.busy if rate_in > 0 or rate_out > 0 else ()
 
-    def _minute(self, t_s: float) -> int:
-        return max(0, int(t_s // _MINUTE_S)) % self._minutes
+    def _cell(self, t_s: float) -> int:
+        return max(0, int(t_s // _MINUTE_S)) % self._minutes // self._cell_min
 
     def _at(self, t_s: float, held: _Held) -> tuple[float, float, float, float]:
-        minute = self._minute(t_s)
+        cell = self._cell(t_s)
         msg_in, msg_out, bytes_in, bytes_out = (
-            float(rates[minute, held.origins] @ held.weights) for rates in self._rates
+            float(rates[cell, held.origins] @ held.weights) for rates in self._rates
         )
         return msg_in, msg_out, bytes_in, bytes_out
 

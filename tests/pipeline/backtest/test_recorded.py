@@ -1,6 +1,7 @@
 """From a history to a scenario, each rule by hand."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,16 @@ import pytest
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, build_scenario
+from broker_ctl.pipeline.backtest.recorded import (
+    BundleSeries,
+    History,
+    build_scenario,
+    cell_min_of,
+)
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
+from broker_ctl.simulation.replay.lower_bound import bounds_by_minute
 
 NAMESPACE = Namespace("t", "n")
 LOW, HIGH = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
@@ -199,3 +206,20 @@ def test_an_empty_history_is_refused() -> None:
         build_scenario(history([]))
     with pytest.raises(PipelineError, match="east: its bundles carried nothing"):
         build_scenario(history([bundle(LOW, steady(0))]))
+
+
+def test_cells_of_several_minutes_carry_the_mean_of_them() -> None:
+    halves = [bundle(LOW, {0: 4.0, 1: 6.0}), bundle(HIGH, {1: 5.0})]
+    whole = history(halves, seen=range(7))
+    found = build_scenario(replace(whole, cell_min=5, rings={NAMESPACE: RING}))
+    assert (found.traffic.cell_min, found.traffic.minutes) == (5, 10)
+    assert found.traffic.msg_rate_in.tolist() == [[4, 0], [6, 5]]
+    # What reads minute by minute sees the same.
+    assert bounds_by_minute(found).shape == (10,)
+
+
+def test_a_large_cluster_has_larger_cells() -> None:
+    week = 7 * 24 * 60
+    assert [cell_min_of(week, n) for n in (100, 1_587, 1_588, 10_000, 95_000, 100_000)] == [
+        *(1, 1, 5, 10, 60, 0),
+    ]

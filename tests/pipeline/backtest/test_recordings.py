@@ -101,7 +101,7 @@ def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str)
     assert found.rings == {Namespace("t", "n"): tuple(RING)}
     low, high = sorted(found.bundles, key=lambda each: each.bundle)
     assert (str(low.bundle), low.owner, low.topics) == (LOW, "a", 3)
-    assert low.minutes.tolist() == [0, 1, 3]
+    assert low.cells.tolist() == [0, 1, 3]
     assert low.rates.tolist() == [[1, 3, 4], [2, 6, 8], [100, 300, 400], [200, 600, 800]]
     assert (str(high.bundle), high.owner) == (HIGH, "b")
     assert np.isnan(high.rates[:, 0]).all()
@@ -113,6 +113,20 @@ def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str)
     assert other.usage.tolist() == [0.1, 0.3, 0.4]
     assert (other.msg_rate.tolist(), other.bytes_s.tolist()) == ([3, 9, 12], [300, 900, 1200])
     assert (one.sizes, other.sizes) == ([(0, 400.0), (3, 200.0)], ())
+
+
+@pytest.mark.slow
+def test_of_a_large_cluster_a_cell_has_the_mean_of_its_minutes(
+    spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_ctl.pipeline.backtest.recorded.MOST_CELLS", 2)
+    found = Recordings(spark, warehouse).history("east", None)
+    assert (found.cell_min, found.seen.tolist(), found.cells.tolist()) == (5, [0, 1, 3], [0])
+    low, high = sorted(found.bundles, key=lambda each: each.bundle)
+    assert low.rates.tolist() == [[pytest.approx(f * 8 / 3)] for f in (1, 2, 100, 200)]
+    # What was not reported in a part of it is as in the rest.
+    assert high.rates.tolist() == [[35], [70], [3500], [7000]]
+    assert (low.owner, high.owner) == ("a", "b")
 
 
 def cycles(*seconds: int) -> list[Minute]:
