@@ -3,7 +3,7 @@
 from typing import Final
 
 MOST_MINUTES: Final = 14 * 24 * 60
-# Minutes, or cells of some, times bundles. Four arrays of so many rates: a quarter of a gigabyte.
+# Minutes, or cells of some, times bundles. Four arrays of that many rates: a quarter of a gigabyte.
 MOST_CELLS: Final = 16_000_000
 MOST_BUNDLES: Final = 200_000
 MOST_TOPICS: Final = 1_000_000

@@ -282,7 +282,7 @@ def test_a_bundle_with_a_large_share_of_a_broker_is_not_cold_however_few_its_byt
     assert (skip.reason, "together 80.0% of" in skip.detail) == (Reason.MERGED_TOO_LARGE, True)
 
 
-def test_a_merge_that_a_split_would_undo_is_told_with_the_limit() -> None:
+def test_a_merge_that_a_split_would_undo_names_the_limit() -> None:
     key = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
     said = f"the leader would split it again: together they have 120% of {key}"
     assert split_again(two(stats(60), stats(60)), SplitRules(), A, B) == said
