@@ -247,6 +247,7 @@ class Schedule:
             # Restarts of a rollout are none of the faults, and the bound is not one of theirs.
             await self._operators.finish(self._ask_for_all)
         began_s, settled = cluster.turns.now_s, Settled(cluster)
+        given_up: set[str] = set()
         while wrong := [
             *settled.judge(),
             *self._replicated.stale(),
@@ -256,7 +257,10 @@ class Schedule:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
                 return
-            self._second_lives.supervise()
+            if more := self._second_lives.supervise() - given_up:
+                # The exit of a daemon that met its former life is the last fault, once.
+                given_up |= more
+                began_s = cluster.turns.now_s
             await self._ask_for_all()
         self._recovery_s = cluster.turns.now_s - began_s
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):

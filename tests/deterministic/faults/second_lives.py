@@ -65,12 +65,22 @@ class SecondLives:
         for former in list(self._cluster.former):
             await self._end(former)
 
-    def supervise(self) -> None:
-        """One that gave up because its former life was there is started again, as by systemd."""
-        for daemon in self._cluster.daemons:
-            is_refused = not daemon.is_running and is_refusal(daemon.exits)
-            if is_refused and daemon.broker_id in self._begun:
-                daemon.start()
+    def supervise(self) -> set[str]:
+        """Those that gave up because their former life was there start again, as by systemd.
+
+        Returns their ids. A daemon that ends by an error closes nothing while its broker process
+        may still serve: its own session has to run out, as after a kill.
+        """
+        refused = [
+            daemon
+            for daemon in self._cluster.daemons
+            if not daemon.is_running
+            and is_refusal(daemon.exits)
+            and daemon.broker_id in self._begun
+        ]
+        for daemon in refused:
+            daemon.start()
+        return {daemon.broker_id for daemon in refused}
 
 
 def is_refusal(exits: Sequence[object]) -> bool:
