@@ -333,7 +333,7 @@ def test_a_broker_that_vanished_is_not_taken_for_the_daemon(cluster: Cluster) ->
 
 
 def test_an_invalid_name_is_an_error_before_anything_is_asked() -> None:
-    for verb in (["lookup", "a/b"], ["bundles", "list", "x"], ["bundles", "owner", "x"]):
+    for verb in (["topics", "lookup", "a/b"], ["bundles", "list", "x"], ["bundles", "owner", "x"]):
         result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
         assert result.exit_code == 1
         assert "no answer" not in result.stderr

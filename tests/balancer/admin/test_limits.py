@@ -68,5 +68,5 @@ async def test_topics_above_the_cap_are_listed_and_counted(
     limit(cluster, "", topic_cap=20)
     (row,) = overview(term, {})["over_limits"]
     assert (row["broker"], row["reason"]) == (A, "topic_spread")
-    assert row["detail"].endswith("orders, at most 20")
+    assert row["detail"].endswith("orders, at most 20 (loadBalancerTopicPartitionsPerBroker)")
     assert topic_spread_violations(term) == 1

@@ -232,7 +232,9 @@ async def test_a_bundle_is_split_once_it_was_above_its_limit_often_enough(
         await cycle.once(cluster.rules)
         (entry,) = cluster.journal.recent(5)
         assert entry.decision.reason is Reason.HIT_COUNT
-        assert entry.decision.detail.startswith(f"above a limit in {count} of 3 rounds in a row;")
+        assert entry.decision.detail.startswith(
+            f"above a limit in {count} rounds in a row, until 3 "
+        )
     await cycle.once(cluster.rules)
     assert kinds_and_reasons(cluster)[-1] == ("split", "topics", "done")
 

@@ -32,6 +32,6 @@ def test_the_runbooks_of_the_alerts_are_where_the_operator_has_them(tmp_path: Pa
     assert CliRunner().invoke(main, [*words, url]).exit_code == 0
     text = (tmp_path / "out" / "alerts.yml").read_text()
     assert f'runbook_url: "{url}#brokerdown"' in text
-    assert "docs/how-to" not in text
+    assert "docs/how-to/runbooks" not in text
     for wrong in ("docs", 'https://a/"\n- alert: x', "https://a/?b", "javascript:1"):
         assert CliRunner().invoke(main, [*words, wrong, "--force"]).exit_code == 2

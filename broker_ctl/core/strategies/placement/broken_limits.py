@@ -43,7 +43,7 @@ def limit_skips(view: ClusterView, limits: BrokerLimits) -> list[Skip]:
         Skip(
             broker_id,
             Reason.CAPACITY,
-            f"{text} (loadBalancerBrokerLimits): it receives nothing until below",
+            f"{text} (loadBalancerBrokerLimits): until below, it receives nothing",
         )
         for broker_id, (_, text) in broken.items()
     ]

@@ -14,6 +14,10 @@ from broker_ctl.core.strategies.placement.balance import BalancePlacement
 from tests.core.strategies.balance.fleets import CALM, fleet, rules_of, shed, transfers
 from tests.support.clusters.views import BUNDLES, NAMESPACE
 
+KEY = "loadBalancerBrokerLimits"
+NOTHING = f"({KEY}): until below, it receives nothing"
+
+
 WIDE = Budgets(max_moves_per_broker=99, max_moves=99, namespace_ratio=1.0, hourly_load_ratio=99.0)
 # Ten topics in each bundle; nobody is too full.
 EVEN = {"b1": [100, 100, 20], "b2": [200], "b3": [210]}
@@ -39,9 +43,7 @@ def test_a_broker_that_is_not_too_full_gives_for_its_limit() -> None:
     assert (move.bundle, move.source, move.destination) == (BUNDLES[2], "b1", "b2")
     assert move.reason is Reason.CAPACITY
     assert move.detail == "b1 has 30 topics, its limit is 25 topics"
-    assert capacity_skips(view, rules) == {
-        "b1": ["30 topics, its limit is 25 topics: it receives nothing"]
-    }
+    assert capacity_skips(view, rules) == {"b1": [f"30 topics, its limit is 25 topics {NOTHING}"]}
 
 
 def test_the_plan_carries_it_out_though_it_makes_a_busier_broker_busier() -> None:
@@ -66,8 +68,8 @@ def test_where_no_other_has_room_it_is_said_and_nothing_moves() -> None:
     words = "30 topics, its limit is 25 topics"
     assert capacity_skips(view, rules) == {
         "b1": [
-            f"{words}: it receives nothing",
-            f"{words}: no other broker has room for what it would give",
+            f"{words} {NOTHING}",
+            f"{words}, until another broker has room for what it would give",
         ]
     }
 
@@ -76,7 +78,9 @@ def test_where_all_are_full_nothing_is_shed_and_the_cluster_says_it() -> None:
     view, rules = fleet(EVEN), limited(".* topics=5")
     assert transfers(shed(view, rules)) == []
     found = capacity_skips(view, rules)
-    assert found["cluster"] == ["all 3 brokers are beyond their limits: no load moves, add brokers"]
+    assert found["cluster"] == [
+        f"all 3 brokers are beyond their limits ({KEY}): no load moves until there are more brokers"
+    ]
     assert [len(found[name]) for name in ("b1", "b2", "b3")] == [1, 1, 1]
 
 
@@ -98,4 +102,7 @@ def test_a_broker_above_a_topics_cap_gives_partitions() -> None:
     (move,) = transfers(shed(view, rules_of(CALM, topic_cap=2)))
     assert (move.bundle, move.source, move.destination) == (BUNDLES[2], "b1", "b2")
     assert move.reason is Reason.TOPIC_SPREAD
-    assert move.detail == f"b1 has 3 partitions of {topic}, at most 2"
+    assert (
+        move.detail
+        == f"b1 has 3 partitions of {topic}, at most 2 (loadBalancerTopicPartitionsPerBroker)"
+    )

@@ -99,7 +99,10 @@ def test_brokers_above_the_cap_are_named() -> None:
     assert list(cap_violations(view, 0)) == list(cap_violations(view, 2)) == []
     limits = PlacementRules().limits
     assert broken_limits(view, limits, 1) == {
-        "b1": (Reason.TOPIC_SPREAD, f"2 partitions of {TOPIC}, at most 1")
+        "b1": (
+            Reason.TOPIC_SPREAD,
+            f"2 partitions of {TOPIC}, at most 1 (loadBalancerTopicPartitionsPerBroker)",
+        )
     }
 
 
