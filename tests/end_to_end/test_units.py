@@ -37,7 +37,7 @@ ASKED: Final[Mapping[str, str]] = {
     "explain": "{bundle}",
     "history": "",
     "leader show": "",
-    "lookup": "persistent://public/default/t-1",
+    "topics lookup": "persistent://public/default/t-1",
     "partitions list": "",
     "partitions describe": "orders",
     "partitions explain": "orders-0",

@@ -138,8 +138,8 @@ async def _serve(ensemble: "Ensemble") -> None:
                 f"  server {server.id}  127.0.0.1:{server.client_port}  pid {server.pid}"
                 f"  {role or 'electing'}"
             )
-        click.echo(f"serving at {ensemble.connect_string}  (Ctrl-C stops it)")
         click.echo("settings of daemons, with a chroot of your choice:")
         click.echo(f"  metadataStoreUrl=zk:{ensemble.connect_string}/CHROOT")
         click.echo(f"  zookeeperTickTimeMillis={TICK_MS}")
+        click.echo(f"serving at {ensemble.connect_string}  (Ctrl-C stops it)")
         await ensemble.supervise(click.echo)

@@ -37,8 +37,15 @@ _LEFT_OUT: Final[tuple[type[Any], ...]] = (
     ModuleType,
     logging.Logger,
 )
-# The time of the build.
-_NOISE: Final = frozenset({"BrokerLoad.started_ms", "Registration.started_ms"})
+# The time of the build; and what others are shown of all settings, by which nothing is decided.
+_NOISE: Final = frozenset(
+    {
+        "BrokerLoad.started_ms",
+        "Coordination.fingerprints",
+        "Registration.settings",
+        "Registration.started_ms",
+    }
+)
 
 
 def build(settings: Settings) -> Built:
