@@ -12,6 +12,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.store.zookeeper.liveness.ping_thread import PingThread
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame, StallWrites
 from broker_ctl.store.zookeeper.pending import Xids
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -255,3 +256,33 @@ def test_each_write_of_the_thread_has_a_number_that_no_other_request_has() -> No
     assert loop.writes.is_next(sent[0])
     loop.writes.settle(is_committed=True)
     assert loop.writes.is_next(sent[1])
+
+
+def test_the_thread_sends_for_a_loop_that_is_late_and_not_beside_one_that_runs() -> None:
+    loop, pings = Stalled(), list[bytes]()
+    write = StallFrame(bytes(8), 1.0, lambda *_: None)
+
+    def ping(frame: bytes) -> bool:
+        pings.append(frame)
+        return True
+
+    watchdog = LoopWatchdog(BUSY_S)
+    thread = PingThread(ping, 1.0, watchdog, loop.writes, lambda: write, clock=loop.clock)
+    # A turn is noted once in a period.
+    for now_s in (1.0, 2.0, 3.0):
+        loop.clock.time_s = now_s
+        thread.look()
+        thread.note_turn()
+    loop.clock.time_s = 4.4
+    thread.look()
+    assert (pings, loop.socket.sent) == ([], [])
+    loop.clock.time_s = 4.5
+    thread.look()
+    assert (len(pings), len(loop.socket.sent)) == (1, 1)
+    # It looks more often then, and sends no more than the loop would have.
+    loop.clock.time_s = 4.7
+    thread.look()
+    assert (len(pings), len(loop.socket.sent)) == (1, 1)
+    loop.clock.time_s = 5.5
+    thread.look()
+    assert (len(pings), len(loop.socket.sent)) == (2, 2)
