@@ -71,5 +71,5 @@ def taken_in(spark: SparkSession, root: Path, listed: DataFrame) -> list[tuple[i
     batches: list[BatchRow] = []
     Sink(spark, str(root), batches.append).take_in(listed, 0)
     kept = open_warehouse(spark, str(root)).batches()
-    assert [each._replace(files=tuple(each.files)) for each in kept] == batches
+    assert [each._replace(files=tuple(each.files or ())) for each in kept] == batches
     return [(batch.segments, batch.unreadable, batch.rows) for batch in batches]

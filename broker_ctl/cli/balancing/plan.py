@@ -250,9 +250,8 @@ def _approve(
     if plan is None:
         return
     plan_id = plan["id"]
-    # A leader of the previous release has no digests.
-    seen = {"digest": plan["digest"]} if "digest" in plan else {}
-    change = Change("PUT", _path(plan_id), body={**audit_fields(reason), **seen})
+    seen = {**audit_fields(reason), "digest": plan["digest"]}
+    change = Change("PUT", _path(plan_id), body=seen)
     if not check_and_confirm(target, change, f"carry out plan {plan_id}", dry_run=dry_run, yes=yes):
         return
     row = send(target, change).json()

@@ -148,7 +148,7 @@ def tried(
 ) -> Sequence[Decision]:
     """What the policy decided on the view with these rules; what keeps a broker is tried."""
     givers = {each.source for each in decisions if isinstance(each, Unload | Transfer)}
-    attempt = _Attempt(policy, view, memory, rules)
+    attempt = _Attempt(policy, view, memory, rules, decisions)
     return [
         attempt.reported(each)
         if isinstance(each, Skip)
@@ -161,7 +161,7 @@ def tried(
 
 
 class _Attempt:
-    """What a strategy would do without some settings; each is tried once."""
+    """What a strategy would do without some settings; rules that are the same are tried once."""
 
     def __init__(
         self,
@@ -169,9 +169,11 @@ class _Attempt:
         view: ClusterView,
         memory: Any,
         rules: SheddingRules,
+        decisions: Sequence[Decision],
     ) -> None:
         self._policy, self._view, self._memory, self._rules = policy, view, memory, rules
-        self._known: dict[tuple[_Lift, ...], Sequence[Decision]] = {}
+        # A setting that restricts nothing leaves the rules as they are.
+        self._known: dict[SheddingRules, Sequence[Decision]] = {rules: decisions}
 
     def reported(self, skip: Skip) -> Skip:
         """A skip with what was found."""
@@ -199,12 +201,12 @@ class _Attempt:
         return Skip(skip.subject, lifts[0].reason, f"{detail}; {skip.detail}")
 
     def _given(self, broker: str, lifts: tuple[_Lift, ...]) -> list[Bundle]:
-        if lifts not in self._known:
-            rules = self._rules
-            for each in lifts:
-                rules = each.without(rules)
-            self._known[lifts] = self._policy.shed(self._view, self._memory, rules)
-        moves = [each for each in self._known[lifts] if isinstance(each, Unload | Transfer)]
+        rules = self._rules
+        for each in lifts:
+            rules = each.without(rules)
+        if rules not in self._known:
+            self._known[rules] = self._policy.shed(self._view, self._memory, rules)
+        moves = [each for each in self._known[rules] if isinstance(each, Unload | Transfer)]
         given = [each.bundle for each in moves if each.source == broker]
         # What comes back in exchange has to be free as well.
         back = [m.bundle for m in moves if isinstance(m, Transfer) and m.destination == broker]
