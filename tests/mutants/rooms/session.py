@@ -176,7 +176,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "            await self._store.set(self._path, payload)\n",
         "            await self._store.exists(self._path)\n",
         _SESSION,
-        schedules(190),
+        schedules(2),
     ),
     # Authority.
     plant(
