@@ -245,7 +245,7 @@ class Schedule:
         await self._configuration.heal()
         if self._operators is not None:
             # Restarts of a rollout are none of the faults, and the bound is not one of theirs.
-            await self._operators.finish(self._ask_for_all)
+            await self._operators.finish(self._ask_and_supervise)
         began_s, settled = cluster.turns.now_s, Settled(cluster)
         given_up: set[str] = set()
         while wrong := [
@@ -265,6 +265,11 @@ class Schedule:
         self._recovery_s = cluster.turns.now_s - began_s
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):
             cluster.observer.complain(said, cluster.turns.now_s)
+
+    async def _ask_and_supervise(self) -> None:
+        """A broker that gave up as the last fault passed: gates of a rollout wait for it."""
+        self._second_lives.supervise()
+        await self._ask_for_all()
 
     async def _ask_for_all(self) -> None:
         """Clients of each topic and partition ask for it."""
