@@ -66,7 +66,7 @@ async def pattern_of_many_steps(scene: Scene) -> Outcome:
 async def wrong_tokens_without_a_trace(scene: Scene) -> Outcome:
     """Guess tokens, and leave no line in the log."""
     before = scene.log_of(scene.guarded)
-    # Attacks before this one may have used up what an address may guess: then it is told 429.
+    # Attacks before this one may have used up what an address may guess: the answer is 429 then.
     statuses = set()
     for number in range(_TRIES):
         headers = {"Authorization": f"Bearer guess-{number}"}
