@@ -18,7 +18,7 @@ def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
         return f"names {_listed(repeated)} more than once"
     unknown = sorted(broker for broker in replicas if broker not in allowed)
     if unknown:
-        may = f"there are {_listed(sorted(allowed))}" if allowed else "there is none"
+        may = f"only {_listed(sorted(allowed))}" if allowed else "there is none"
         return f"names {_listed(unknown)}: no such broker lives, {may}"
     return None
 

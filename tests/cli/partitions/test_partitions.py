@@ -99,7 +99,7 @@ def test_a_program_reads_what_would_be_made(cluster: Cluster, admin: MemoryContr
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--replicas", "0:1,9"], "names 9: no such broker lives, there are 1, 2, 3, 4"),
+        (["--replicas", "0:1,9"], "names 9: no such broker lives, only 1, 2, 3, 4"),
         (["--replicas", "0:1,1"], "names 1 more than once"),
         (["--partitions", "1", "--replication-factor", "5"], "brokers are (1, 2, 3, 4)"),
         (["--replicas", "0:1,2", "--min-isr", "3"], "has 2 replicas, fewer than its min ISR of 3"),

@@ -223,7 +223,7 @@ async def test_a_partition_that_nobody_ever_led_is_moved_and_led() -> None:
 @pytest.mark.parametrize(
     ("target", "error", "said"),
     [
-        ((1, 9), InvalidReplicas, "t-0 names 9: no such broker lives, there are 1, 2, 3"),
+        ((1, 9), InvalidReplicas, "t-0 names 9: no such broker lives, only 1, 2, 3"),
         ((1, 1), InvalidReplicas, "t-0 names 1 more than once"),
         ((), InvalidReplicas, "t-0 names no broker"),
     ],

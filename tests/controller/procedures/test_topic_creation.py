@@ -128,7 +128,7 @@ async def test_other_keys_that_were_configured_for_the_name_before_are_kept() ->
         ("old", {0: (1,)}, TopicExists, "there is a topic old already"),
         ("t", {}, InvalidReplicas, "t: partitions are numbered from 0 on, without a gap"),
         ("t", {0: (1,), 2: (1,)}, InvalidReplicas, "without a gap"),
-        ("t", {0: (1, 9)}, InvalidReplicas, "t-0 names 9: no such broker lives, there are 1, 2"),
+        ("t", {0: (1, 9)}, InvalidReplicas, "t-0 names 9: no such broker lives, only 1, 2"),
         ("t", {0: (1, 1)}, InvalidReplicas, "t-0 names 1 more than once"),
         ("t", {0: ()}, InvalidReplicas, "t-0 names no broker"),
     ],

@@ -130,7 +130,7 @@ def test_another_order_of_the_same_replicas_is_not_a_reassignment() -> None:
         ((4, 3), None),
         # One that it has already may be dead: it is not moved there.
         ((4, 1), None),
-        ((4, 9), "names 9: no such broker lives, there are 1, 2, 3, 4"),
+        ((4, 9), "names 9: no such broker lives, only 1, 2, 3, 4"),
         ((4, 4), "names 4 more than once"),
         ((), "names no broker"),
     ],

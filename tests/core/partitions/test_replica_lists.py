@@ -12,7 +12,7 @@ from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
         ((), "names no broker"),
         ((1, -1), "names -1, which no broker can be"),
         ((1, 2, 1, 2, 3), "names 1, 2 more than once"),
-        ((1, 7, 8), "names 7, 8: no such broker lives, there are 1, 2, 3"),
+        ((1, 7, 8), "names 7, 8: no such broker lives, only 1, 2, 3"),
     ],
 )
 def test_the_fault_of_a_list_is_named(replicas: tuple[int, ...], fault: str | None) -> None:

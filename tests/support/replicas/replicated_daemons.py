@@ -1,6 +1,7 @@
 """Real daemons that keep replicas, and what operators and clients ask of them."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -96,7 +97,8 @@ class ReplicatedDaemons:
         return reply.json()
 
     async def create(self, topic: str, replicas: Sequence[int], at: int = 1, **rules: Any) -> None:
-        """A topic with one partition."""
+        """A topic with one partition, once the controller counts all that run as live."""
+        await eventually(partial(self._knows_all, at), _PATIENCE_S, "a controller of all brokers")
         await self.order(
             "PUT", f"/topics/{topic}", {"replicas": {"0": list(replicas)}, **rules}, at
         )
@@ -109,6 +111,13 @@ class ReplicatedDaemons:
         except HttpError:
             return None
         return dict(reply.json()) if reply.status == 200 else None
+
+    async def _knows_all(self, at: int) -> bool:
+        """A daemon that is ready may be new to a controller that was just elected."""
+        status = await self.controller(at)
+        rows = [] if status is None else status["brokers"]
+        live = {row["broker"] for row in rows if row["state"] == "live"}
+        return live >= {number for number, daemon in self.by_id.items() if daemon.is_running}
 
     # What a client asks.
 
