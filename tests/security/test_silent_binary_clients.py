@@ -37,7 +37,8 @@ async def test_silent_sockets_take_no_places_of_clients(
         limit = RULES.max_waiting_of_address
         await eventually(lambda: served.connections() <= limit + 1)
         refused = next(iter(served.instruments.refused_connections.samples())).value
-        assert refused == FLOOD - limit
+        # The client that proves itself waits, too, where its CONNECT comes after its connection.
+        assert refused in {FLOOD - limit, FLOOD + 1 - limit}
         line = f"more than {limit} binary clients of 127.0.0.1 have sent no CONNECT"
         assert caplog.text.count(line) == 1
 
