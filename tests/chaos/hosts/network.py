@@ -104,6 +104,8 @@ class Network(Scoped):
     async def _start(self) -> None:
         # Another phase of the run begins with nothing, too.
         self._scope.push_async_callback(run, "nft", "flush", "ruleset")
+        # No machine has it before its first named namespace.
+        await run("mkdir", "-p", _NETNS)
         await self._until_end(("mount", "-t", "tmpfs", "none", _NETNS), ("umount", _NETNS))
         await run("ip", "link", "set", "lo", "up")
         bridge = ("ip", "link", "add", _BRIDGE, "type", "bridge")

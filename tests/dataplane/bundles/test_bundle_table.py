@@ -161,3 +161,11 @@ def test_a_dropped_bundles_token_is_remembered() -> None:
     table.drop(WHOLE)
     with pytest.raises(DataPlaneFenced):
         table.load(WHOLE, 4)
+
+
+def test_a_bundle_is_not_renewed_under_an_older_token() -> None:
+    table = BundleTable()
+    table.load(WHOLE, 5)
+    with pytest.raises(DataPlaneFenced):
+        table.renew(WHOLE, 4)
+    assert table.get(WHOLE).token == 5
