@@ -1,6 +1,5 @@
 """The binary server of a broker: lookups for Pulsar's clients, outside every session."""
 
-import asyncio
 import logging
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, 
 from broker_ctl.api.binary.lookups import Lookups
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.acceptor import PlainPorts
 from broker_ctl.api.http.limits.handshakes import Handshakes
 from broker_ctl.errors import StartError
 from broker_ctl.tasks import wait_until
@@ -44,7 +44,7 @@ class BinaryServer:
             dependencies.failures,
             dependencies.instruments,
         )
-        self._servers: list[asyncio.Server] = []
+        self._plain = PlainPorts("binary connections")
         self._ports: list[int] = []
         self.handshakes = Handshakes(rules.connect_limit_s)
         if rules.authenticator is not None:
@@ -65,8 +65,7 @@ class BinaryServer:
             try:
                 self._ports.append(await self._listen(listener))
             except OSError as error:
-                self._close_listeners()
-                await self.handshakes.close()
+                await self._close_listeners()
                 reason = error.strerror or str(error)
                 raise StartError(
                     f"cannot listen on {listener.address} port {listener.port}: {reason}; "
@@ -78,8 +77,7 @@ class BinaryServer:
 
     async def stop(self, deadline_s: float) -> None:
         """Refuse new requests, wait this long for those in progress, close all connections."""
-        self._close_listeners()
-        await self.handshakes.close()
+        await self._close_listeners()
         self._lookups.drain()
 
         async def is_idle() -> bool:
@@ -108,16 +106,11 @@ class BinaryServer:
         address, port = listener.address, listener.port
         if tls is not None:
             return await self.handshakes.listen(make, tls, address, port, _BACKLOG)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(make, address, port, backlog=_BACKLOG)
-        self._servers.append(server)
-        number: int = server.sockets[0].getsockname()[1]
-        return number
+        return await self._plain.listen(make, address, port, _BACKLOG)
 
-    def _close_listeners(self) -> None:
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+    async def _close_listeners(self) -> None:
+        await self._plain.close()
+        await self.handshakes.close()
         self._ports.clear()
 
 

@@ -1,6 +1,5 @@
 """The HTTP server of an API: its routes behind the dispatcher, in the clear and over TLS."""
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -13,6 +12,7 @@ from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.acceptor import PlainPorts
 from broker_ctl.api.http.limits.bodies import Bodies
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer
@@ -104,7 +104,7 @@ class HttpServer:
         self._tasks = TaskScope("HTTP server")
         self._runners: list[web.ServerRunner] = []
         self._servers: list[BoundedServer] = []
-        self._listening: list[asyncio.Server] = []
+        self._plain = PlainPorts("HTTP connections")
         self.handshakes = Handshakes()
         self._bounds = bounds
         bodies.show(bounds)
@@ -211,10 +211,7 @@ class HttpServer:
         tls = self._rules.tls if is_tls else None
         try:
             if tls is None:
-                loop = asyncio.get_running_loop()
-                plain = await loop.create_server(server, port.address, number, backlog=_BACKLOG)
-                self._listening.append(plain)
-                found = plain.sockets[0].getsockname()[1]
+                found = await self._plain.listen(server, port.address, number, _BACKLOG)
             else:
                 found = await self.handshakes.listen(server, tls, port.address, number, _BACKLOG)
         except OSError as error:
@@ -228,9 +225,7 @@ class HttpServer:
         log.info("serving %s on %s port %d", what, port.address, found)
 
     async def _close(self) -> None:
-        for listening in self._listening:
-            listening.close()
-        self._listening.clear()
+        await self._plain.close()
         await self.handshakes.close()
         for runner in self._runners:
             await runner.cleanup()

@@ -1,19 +1,19 @@
 """TLS handshakes of clients, counted from the moment at which their sockets are accepted.
 
 asyncio's servers announce a connection over TLS when its handshake is done: until then a socket
-that says nothing would be counted by nobody. So the sockets of TLS ports are accepted here, one in
-each turn of the event loop, and begin their handshake once they are counted.
+that says nothing would be counted by nobody. So the sockets of TLS ports are accepted here, and
+begin their handshake once they are counted.
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Final
 
 from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits.acceptor import Acceptor, Make
 from broker_ctl.api.http.limits.strangers import Strangers
 from broker_ctl.instruments.bounds import BoundInstruments
 from broker_ctl.security.client_limits.origins import origin_of_address
@@ -26,10 +26,8 @@ _MOST_OF_ADDRESS: Final = 256
 _LIMIT_S: Final = 10.0
 # How long a client that is disconnected may take to say goodbye.
 _GOODBYE_S: Final = 1.0
-# As asyncio's servers wait where the process has no descriptor left.
-_NO_DESCRIPTOR_S: Final = 1.0
-
-Make = Callable[[], asyncio.BaseProtocol]
+# In one turn of the event loop: the first step of a handshake takes up to a millisecond.
+_MOST_IN_TURN: Final = 4
 
 
 @dataclass(eq=False, slots=True)
@@ -67,7 +65,7 @@ class Handshakes:
         self._limit_s = limit_s
         self._limit_of_address = max(1, min(_MOST_OF_ADDRESS, self.limit // 2))
         self._begun: Strangers[_Handshake] = Strangers()
-        self._listening: list[socket.socket] = []
+        self._acceptors: list[Acceptor] = []
         self._tasks = TaskScope("TLS handshakes")
 
     def __len__(self) -> int:
@@ -87,44 +85,23 @@ class Handshakes:
         Raises:
             OSError: the address is in use, or not this machine's.
         """
-        loop = asyncio.get_running_loop()
-        flags = socket.AI_PASSIVE
-        found = await loop.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)
-        opened: list[socket.socket] = []
-        try:
-            for family, _, _, _, place in dict.fromkeys(found):
-                opened.append(_listen(family, place, backlog))
-        except OSError:
-            for one in opened:
-                one.close()
-            raise
-        self._listening += opened
-        for one in opened:
-            self._tasks.keep(self._accept(one, make, tls), "accept")
-        number: int = opened[0].getsockname()[1]
+
+        def begin(client: socket.socket, name: tuple[str, int]) -> None:
+            self._begin(client, origin_of_address(name), make, tls)
+
+        acceptor = Acceptor(begin, _MOST_IN_TURN)
+        number = await acceptor.listen(address, port, backlog)
+        self._acceptors.append(acceptor)
         return number
 
     async def close(self) -> None:
         """Stop listening, and give up what is in progress."""
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
         while (one := self._begun.oldest()) is not None:
             self._give_up(one)
         await self._tasks.close()
-        for listening in self._listening:
-            listening.close()
-        self._listening.clear()
-
-    async def _accept(self, listening: socket.socket, make: Make, tls: SSLContext) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                client, name = await loop.sock_accept(listening)
-            except OSError as error:
-                log.warning("cannot accept a connection over TLS: %s", error)
-                await asyncio.sleep(_NO_DESCRIPTOR_S)
-                continue
-            self._begin(client, origin_of_address(name), make, tls)
-            # What can be accepted at once would leave no turn to anything else.
-            await asyncio.sleep(0)
 
     def _begin(self, client: socket.socket, origin: str, make: Make, tls: SSLContext) -> None:
         if self._begun.count_of(origin) >= self._limit_of_address:
@@ -160,19 +137,3 @@ class Handshakes:
         if one is not None:
             self.refused += 1
             self._give_up(one)
-
-
-def _listen(family: int, place: tuple[object, ...], backlog: int) -> socket.socket:
-    """A socket that listens, as asyncio's servers open theirs."""
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        opened.settimeout(0)
-        opened.bind(place)
-        opened.listen(backlog)
-    except OSError:
-        opened.close()
-        raise
-    return opened
