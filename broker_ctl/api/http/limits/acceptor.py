@@ -76,7 +76,7 @@ class Acceptor:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(self._most):
-            # Whoever takes a connection may close this.
+            # `take` may have closed this acceptor.
             if listening not in self._listening:
                 return
             try:

@@ -61,7 +61,7 @@ def test_a_turn_accepts_as_many_as_it_may_and_no_more(run: Callable[..., None]) 
     run(test)
 
 
-def test_whoever_takes_a_connection_may_close_the_acceptor(run: Callable[..., None]) -> None:
+def test_the_taker_of_a_connection_may_close_the_acceptor(run: Callable[..., None]) -> None:
     async def test() -> None:
         taken: list[socket.socket] = []
 
