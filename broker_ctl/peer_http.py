@@ -17,8 +17,7 @@ from http import HTTPStatus
 from ssl import SSLContext
 from typing import Any, Final
 
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
+from broker_ctl.core.model.broker import AllowedHosts, BrokerUrls, WebAddress, web_address_host_of
 from broker_ctl.errors import CertificateRefused, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
 from broker_ctl.security.signed_requests import START_HEADER
@@ -132,7 +131,7 @@ class PeerAddresses:
             if self._allowed.allows(address.host):
                 return ""
             return f"{where} is not at a host in {self._setting} ({self._allowed})"
-        if address.host == host_of(broker_id):
+        if address.host == web_address_host_of(broker_id):
             return ""
         return f"{where} is not at the host of that id; {self._setting} lists other hosts"
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.core.model.broker import AllowedHosts, BrokerUrls
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerAddresses, PeerHttp, Source, urls_at

@@ -9,34 +9,31 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.console.acts import ActRoutes
-from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.acts import ActRoutes, SignInRoutes
 from broker_ctl.api.console.live import LiveRoutes
-from broker_ctl.api.console.routes import ConsoleRoutes
-from broker_ctl.api.console.sign_in import SignInRoutes
+from broker_ctl.api.console.routes import ConsoleRoutes, build_reading
 from broker_ctl.api.control.balancing import BalancingRoutes
+from broker_ctl.api.control.commands import StackRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.rollout import RolloutRoutes
-from broker_ctl.api.control.stacks import StackRoutes
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits.concurrency import RequestClasses
+from broker_ctl.api.http.limits.requests import RequestClasses
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
-from broker_ctl.api.openapi.routes import OpenApiRoutes
+from broker_ctl.api.openapi.document import OpenApiRoutes
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.metadata_source import outdated_row
-from broker_ctl.balancer.context.decision_log import entry_row
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.balancer.context.decisions import entry_row
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.security.authorization.authorization import Authorization, no_grants
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
+from broker_ctl.security.authorization import Authorization, no_grants
+from broker_ctl.security.client_limits import FailureDelays
 
 _ENTRIES: Final = 20
 

@@ -8,50 +8,45 @@ from importlib.metadata import version
 
 from aiohttp import web
 
-from broker_ctl.api.admin.anti_affinity import AntiAffinityRoutes
 from broker_ctl.api.admin.brokers import BrokerRoutes
 from broker_ctl.api.admin.bundles import BundleRoutes
 from broker_ctl.api.admin.clusters import ClusterRoutes
 from broker_ctl.api.admin.configuration import ConfigurationRoutes
-from broker_ctl.api.admin.namespaces import NamespaceRoutes
+from broker_ctl.api.admin.namespaces import AntiAffinityRoutes, NamespaceRoutes, ReplicationRoutes
 from broker_ctl.api.admin.partitioned_topics import PartitionedTopicRoutes
 from broker_ctl.api.admin.policies import PolicyRoutes
 from broker_ctl.api.admin.quotas import QuotaRoutes
-from broker_ctl.api.admin.replication import ReplicationRoutes
 from broker_ctl.api.admin.tenants import TenantRoutes
-from broker_ctl.api.admin.topic_lists import TopicListRoutes
-from broker_ctl.api.admin.topic_names import TopicNames
-from broker_ctl.api.admin.topics import TopicRoutes
+from broker_ctl.api.admin.topics import TopicListRoutes, TopicNames, TopicRoutes
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
-from broker_ctl.api.console.acts import ActRoutes
-from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.acts import ActRoutes, SignInRoutes
 from broker_ctl.api.console.live import LiveRoutes
-from broker_ctl.api.console.routes import ConsoleRoutes
-from broker_ctl.api.console.sign_in import SignInRoutes
+from broker_ctl.api.console.routes import ConsoleRoutes, build_reading
 from broker_ctl.api.control.balancing import BalancingRoutes
-from broker_ctl.api.control.commands import ControlRoutes
-from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
-from broker_ctl.api.control.instructions import InstructionRoutes
+from broker_ctl.api.control.commands import (
+    AuthorityRoutes,
+    ControlRoutes,
+    InstructionRoutes,
+    StackRoutes,
+)
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
 from broker_ctl.api.control.rollout import RolloutRoutes
-from broker_ctl.api.control.stacks import StackRoutes
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.api.lookup.lookup import LookupRoutes
 from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.api.metrics.bindings import bind_instruments
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
-from broker_ctl.api.openapi.routes import OpenApiRoutes
+from broker_ctl.api.openapi.document import OpenApiRoutes
 from broker_ctl.errors import StartError
-from broker_ctl.security.authorization.authorization import Authorization
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
-from broker_ctl.security.client_limits.request_rates import RequestRates
-from broker_ctl.settings.http_ports import PortRole
+from broker_ctl.security.authorization import Authorization
+from broker_ctl.security.client_limits import FailureDelays, RequestRates
+from broker_ctl.settings.publishing import PortRole
 from broker_ctl.settings.root import Settings
 
 

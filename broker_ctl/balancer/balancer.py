@@ -14,23 +14,18 @@ from broker_ctl.balancer.admin.manual_actions import (
 )
 from broker_ctl.balancer.admin.operations import BalancerOperations
 from broker_ctl.balancer.admin.views import explain, overview
-from broker_ctl.balancer.context.counters import BalancerCounters
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
+from broker_ctl.balancer.context.dependencies import BalancerCounters, BalancerDependencies
+from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor, StabilityGate
 from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.planning.approvals import ProposedPlans
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.lost_brokers import LostBrokers
-from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
-from broker_ctl.balancer.planning.orphans import Orphans
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlans
+from broker_ctl.balancer.planning.orphans import LostBrokers, MassLossBrake, Orphans
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import size_advice, tally
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.names import PERSISTENT, Namespace
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace
 from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
 from broker_ctl.store.interface import MetadataStore

@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from broker_ctl.balancer.context.counters import BalancerCounters
+from broker_ctl.balancer.context.dependencies import BalancerCounters
 from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.planning.size import SizeAdvice, advise_size, usage_after_loss
-from broker_ctl.core.strategies.placement.broken_limits import is_cluster_full
-from broker_ctl.core.strategies.placement.topic_spread import cap_violations
-from broker_ctl.core.strategies.simple.broker_rank import BrokerRank, broker_rank
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.placement.filters import cap_violations, is_cluster_full
+from broker_ctl.core.strategies.simple import BrokerRank, SimplePlacement, broker_rank
 
 
 def tally(term: LeaderTerm) -> BalancerCounters:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from broker_ctl.broker.history.writer import History
+from broker_ctl.broker.history import History
 from broker_ctl.broker.load.reporter import LoadReporter
-from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
+from broker_ctl.broker.lookup.lookup import ClusterRouter
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
@@ -13,8 +13,8 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
-from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.policies.tenants import StoredGrants
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.dataplane.bundles.interface import DataPlane
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.formats import output_option
-from broker_ctl.cli.runtime.output import echo_json, print_table
-from broker_ctl.cli.runtime.settings_options import set_option
-from broker_ctl.cli.runtime.verb_help import VerbGroup
+from broker_ctl.cli.runtime.output import echo_json, output_option, print_table
+from broker_ctl.cli.runtime.target import set_option
+from broker_ctl.cli.runtime.verbs import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.settings.effect import WithoutEffect
@@ -71,8 +70,8 @@ def init(file: Path, overrides: tuple[str, ...], force: bool, dry_run: bool) -> 
     Keys of --set and of the environment have their values. All others are commented out, with
     their defaults: they follow the release.
     """
-    from broker_ctl.cli.runtime.output_files import atomic_output, check_new, create_file
-    from broker_ctl.settings.render import render_overrides
+    from broker_ctl.cli.runtime.output import atomic_output, check_new, create_file
+    from broker_ctl.settings.effect import render_overrides
     from broker_ctl.settings.sources import load
 
     text = render_overrides(load(None, os.environ, overrides))
@@ -147,7 +146,7 @@ def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: s
 
     --output conf writes a broker.conf; with --explain, one that describes each key.
     """
-    from broker_ctl.settings.render import render, render_plain
+    from broker_ctl.settings.effect import render, render_plain
     from broker_ctl.settings.sources import load
 
     settings = load(file, os.environ, overrides)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker_ctl.cli.runtime.cleartext import cleartext_option, require_private
-from broker_ctl.cli.runtime.formats import output_option
-from broker_ctl.cli.runtime.output import echo_json
-from broker_ctl.cli.runtime.secret_files import read_secret_file
-from broker_ctl.cli.runtime.verb_help import VerbGroup
+from broker_ctl.cli.runtime.output import echo_json, output_option
+from broker_ctl.cli.runtime.secret_files import cleartext_option, read_secret_file, require_private
+from broker_ctl.cli.runtime.verbs import VerbGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

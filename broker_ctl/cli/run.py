@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.runtime.settings_options import settings_options
+from broker_ctl.cli.runtime.target import settings_options
 
 _EXAMPLES: Final = """\b
 Examples:

@@ -18,26 +18,25 @@ from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.batch_writer import BatchWriter
-from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
-from broker_ctl.controller.state.transition_recorder import RecordTransitions, TransitionRecorder
+from broker_ctl.controller.state.transitions import (
+    RecentTransitions,
+    RecordTransitions,
+    TransitionRecorder,
+)
 from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_term
 from broker_ctl.controller.store.kafka_states import KafkaStates
-from broker_ctl.controller.store.loader import Loader
-from broker_ctl.controller.store.state_reader import StateReader
-from broker_ctl.controller.store.topic_ids import TopicIds
+from broker_ctl.controller.store.loader import Loader, StateReader, TopicIds
 from broker_ctl.controller.term import ControllerTerm, ResponseInbox
-from broker_ctl.controller.transport.http import HttpTransport
-from broker_ctl.controller.transport.http_sender import HTTP, Call, SenderDependencies
+from broker_ctl.controller.transport.http import HTTP, Call, HttpTransport, SenderDependencies
 from broker_ctl.controller.transport.messages import InstructionEncoder, ResponseListener, Transport
 from broker_ctl.controller.transport.zk_queue import ZKQUEUE, QueueDependencies, QueueTransport
 from broker_ctl.controller.watches import WatchedSubject, Watches
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import DEFAULT_RULES
+from broker_ctl.core.partitions.values import DEFAULT_RULES, ControllerRules
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
@@ -236,7 +235,7 @@ class PartitionController:
                 max_queued=lambda: dependencies.rules().max_queued,
             )
         )
-        watches.add_listener(partition_paths.STATE, queues.on_notification)
+        watches.add_listener(paths.STATE, queues.on_notification)
         queues.start()
         return queues
 

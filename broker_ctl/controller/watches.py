@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.store import partition_paths
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.store import paths
+from broker_ctl.store.forwarding import set_watch
 from broker_ctl.store.interface import (
     MetadataStore,
     Notification,
     NotificationListener,
     SessionEvent,
 )
-from broker_ctl.store.watching import set_watch
 
 
 class WatchedSubject(StrEnum):
@@ -37,12 +37,12 @@ OnChange = Callable[[WatchedSubject], None]
 
 _STATE: Final = "/leaderAndISR"
 _ROOTS: Final[Mapping[str, WatchedSubject]] = {
-    partition_paths.BROKER_IDS: WatchedSubject.BROKERS,
-    partition_paths.FAILED: WatchedSubject.FAILURES,
-    partition_paths.TOPIC_CONFIGURATION: WatchedSubject.RULES,
-    partition_paths.REASSIGNED: WatchedSubject.REQUESTS,
-    partition_paths.BROKER_CONFIGURATION: WatchedSubject.REQUESTS,
-    partition_paths.DELETIONS: WatchedSubject.REQUESTS,
+    paths.BROKER_IDS: WatchedSubject.BROKERS,
+    paths.FAILED: WatchedSubject.FAILURES,
+    paths.TOPIC_CONFIGURATION: WatchedSubject.RULES,
+    paths.REASSIGNED: WatchedSubject.REQUESTS,
+    paths.BROKER_CONFIGURATION: WatchedSubject.REQUESTS,
+    paths.DELETIONS: WatchedSubject.REQUESTS,
 }
 
 
@@ -72,7 +72,7 @@ class Watches:
         """Set the watches; from now on `on_change` is called."""
         self._stops.append(self._store.listen(self._on_session_event))
         listeners = {
-            partition_paths.TOPICS: self._on_topic_event,
+            paths.TOPICS: self._on_topic_event,
             **{root: self._listener(subject) for root, subject in _ROOTS.items()},
             **self._extra_listeners,
         }
@@ -110,7 +110,7 @@ class Watches:
             self._all.discard(WatchedSubject.STATES)
             return None
         changed = [path for path, zxid in states.items() if zxid not in own]
-        found = map(partition_paths.partition_of_state, changed)
+        found = map(paths.partition_of_state, changed)
         return [partition for partition in found if partition is not None]
 
     def take_names(self, subject: WatchedSubject) -> list[str] | None:
@@ -131,7 +131,7 @@ class Watches:
                 self._on_change(WatchedSubject.STATES)
             self._states[path] = zxid
             return
-        name = partition_paths.topic_of(path) or partition_paths.topic_of_kafka_state(path)
+        name = paths.topic_of(path) or paths.topic_of_kafka_state(path)
         if name is not None:
             self._names[WatchedSubject.TOPICS].add(name)
             self._on_change(WatchedSubject.TOPICS)

@@ -9,12 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from broker_ctl.embedded.config import NO_EXTRAS, Address, Extras, Purpose, command
-from broker_ctl.embedded.jars import classpath
-from broker_ctl.embedded.java import find_java
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
-from broker_ctl.embedded.roles import Role
-from broker_ctl.embedded.server import SERVING_DEADLINE_S, Server
+from broker_ctl.embedded.server import (
+    NO_EXTRAS,
+    SERVING_DEADLINE_S,
+    Address,
+    Extras,
+    Purpose,
+    Role,
+    Server,
+    classpath,
+    command,
+    find_java,
+)
 from broker_ctl.errors import EmbeddedError
 from broker_ctl.tasks import TaskScope
 

@@ -11,7 +11,6 @@ that its dashboards fit. All series also have the label ``cluster``.
 from collections.abc import Iterator
 from typing import Final
 
-from broker_ctl.instruments.audit import AuditInstruments
 from broker_ctl.instruments.balancing import (
     AdviceInstruments,
     AttachedInstruments,
@@ -23,9 +22,14 @@ from broker_ctl.instruments.balancing import (
     SimpleInstruments,
     TrafficInstruments,
 )
-from broker_ctl.instruments.binary import BinaryInstruments
-from broker_ctl.instruments.bounds import BoundInstruments
-from broker_ctl.instruments.history import HistoryInstruments
+from broker_ctl.instruments.clients import (
+    AuditInstruments,
+    BinaryInstruments,
+    BoundInstruments,
+    HistoryInstruments,
+    SecretInstruments,
+    SecurityInstruments,
+)
 from broker_ctl.instruments.kinds import (
     Counter,
     Gauge,
@@ -35,10 +39,7 @@ from broker_ctl.instruments.kinds import (
     Summary,
     Total,
 )
-from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.instruments.replicas import ReplicaInstruments
-from broker_ctl.instruments.secrets import SecretInstruments
-from broker_ctl.instruments.security import SecurityInstruments
+from broker_ctl.instruments.partitions import ControllerInstruments, ReplicaInstruments
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _ROUND_TRIP_S: Final = (0.001, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)

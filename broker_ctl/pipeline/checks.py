@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.location import Location
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.session import translate_spark_errors
+from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import LINES, QUARANTINE, BatchRow, Table
 from broker_ctl.pipeline.warehouse import open_warehouse
 

@@ -12,18 +12,16 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
+from broker_ctl.pipeline.filesystem import alone, local_path, path_exists, resolve_location
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.merging import compact_locked
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.open_tables.sink import OpenSink
-from broker_ctl.pipeline.settings import PipelineSettings
+from broker_ctl.pipeline.session import sentence_of, translate_spark_errors
+from broker_ctl.pipeline.settings import Format, PipelineSettings
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
-from broker_ctl.pipeline.spark_errors import sentence_of, translate_spark_errors
-from broker_ctl.pipeline.table_format import Format
 from broker_ctl.pipeline.tables import BatchRow
-from broker_ctl.pipeline.writer_lock import alone
 
 # Spark's checkpoint; directories with an underscore in front are not part of a table.
 _CHECKPOINT: Final = "_checkpoint"

@@ -13,7 +13,7 @@ import pyspark
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import resolve_location
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 
 # The newest version of Spark that both formats have a release for.
 SPARK: Final = "4.1"

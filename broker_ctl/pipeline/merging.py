@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import delete, glob_files, local_path, resolve_location
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.filesystem import alone, delete, glob_files, local_path, resolve_location
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.tables import (
     BATCH,
     BATCHES,
@@ -29,7 +29,6 @@ from broker_ctl.pipeline.tables import (
     BatchRow,
     part_of,
 )
-from broker_ctl.pipeline.writer_lock import alone
 
 # A row of bundle loads takes about forty bytes: files of a hundred megabytes and more.
 ROWS_A_BATCH: Final = 4_000_000

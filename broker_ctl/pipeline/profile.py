@@ -14,19 +14,9 @@ from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check_each
 from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.location import Location
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.tables import DAY, HISTORY, LINES, Table, plain
-from broker_ctl.pipeline.transforms import (
-    capacity,
-    churn,
-    forecasts,
-    heat,
-    hours,
-    sessions,
-    shapes,
-    skew,
-    unloads,
-)
+from broker_ctl.pipeline.transforms import churn, forecasts, heat, hours, sessions
 from broker_ctl.pipeline.warehouse import open_filled
 
 
@@ -143,13 +133,13 @@ def _results(*results: Result) -> Mapping[str, Result]:
     return {each.table.name: each for each in results}
 
 
-_SKEW: Final = skew.LOAD_SKEW.name
+_SKEW: Final = heat.LOAD_SKEW.name
 _HOURS: Final = hours.BUNDLE_HOURS.name
 # Inputs of other results come before them.
 RESULTS: Final = _results(
     Result(
-        skew.LOAD_SKEW,
-        lambda of: skew.load_skew(of.new_history("broker_loads")),
+        heat.LOAD_SKEW,
+        lambda of: heat.load_skew(of.new_history("broker_loads")),
         by_day="broker_loads",
     ),
     Result(
@@ -185,15 +175,15 @@ RESULTS: Final = _results(
     ),
     Result(
         churn.MOVED_LOAD,
-        lambda of: churn.moved_load(of.history("decisions"), of.made(skew.LOAD_SKEW)),
+        lambda of: churn.moved_load(of.history("decisions"), of.made(heat.LOAD_SKEW)),
         (_SKEW,),
     ),
     Result(
-        unloads.UNLOAD_EFFECTS,
-        lambda of: unloads.unload_effects(
+        churn.UNLOAD_EFFECTS,
+        lambda of: churn.unload_effects(
             of.history("decisions"),
             of.history("broker_loads"),
-            of.made(skew.LOAD_SKEW),
+            of.made(heat.LOAD_SKEW),
             of.rules.window_min,
         ),
         (_SKEW,),
@@ -203,17 +193,17 @@ RESULTS: Final = _results(
     ),
     Result(
         sessions.LEADINGS,
-        lambda of: sessions.leader_terms(of.history("leader_epochs"), of.made(skew.LOAD_SKEW)),
+        lambda of: sessions.leader_terms(of.history("leader_epochs"), of.made(heat.LOAD_SKEW)),
         (_SKEW,),
     ),
     Result(sessions.HANDOVERS, lambda of: sessions.handovers(of.history("ownership_changes"))),
     Result(
-        capacity.CAPACITY_FIT,
-        lambda of: capacity.capacity_fit(of.history("broker_loads"), of.history("capacities")),
+        forecasts.CAPACITY_FIT,
+        lambda of: forecasts.capacity_fit(of.history("broker_loads"), of.history("capacities")),
     ),
     Result(
-        shapes.SHAPE_ADVICE,
-        lambda of: shapes.shape_advice(
+        forecasts.SHAPE_ADVICE,
+        lambda of: forecasts.shape_advice(
             of.made(hours.HOUR_PROFILES),
             of.made(hours.BUNDLE_HOURS),
             of.rules.split_ratio,

@@ -16,11 +16,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
+from broker_ctl.pipeline.filesystem import alone, local_path, path_exists, resolve_location
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.sinks import Given, Sink
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import BATCH, QUARANTINE, BatchRow
-from broker_ctl.pipeline.writer_lock import alone
 
 _NAME_DIGITS: Final = 15
 _PLACE: Final = "batch string, file string, line long"

@@ -1,25 +1,82 @@
-"""The Spark session, local by default or on a cluster (docs: load-history-sources).
-
-Spark writes much to stderr. A session that this process starts redirects that to a file; if Spark
-fails, the error quotes its last lines.
-"""
+"""The Spark session of a job, its errors in one sentence, and rows that it keeps."""
 
 import asyncio
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.java import first_new_enough, installed
+
+# Caches rows that are used several times.
+
+
+@contextmanager
+def caching(frame: DataFrame) -> Iterator[DataFrame]:
+    """Cache the rows in memory or on disks of the workers until the block ends.
+
+    Unlike with `DataFrame.persist`, frames that derive from them do not carry the plan of the
+    cached rows, which Spark would analyse again for every use.
+    """
+    kept = frame.localCheckpoint()
+    # Its plan is the cached rows; others may cache at the same time.
+    jdf: Any = kept._jdf  # noqa: SLF001  Python does not give them
+    rows = jdf.queryExecution().logical().rdd()
+    try:
+        yield kept
+    finally:
+        rows.unpersist(False)  # noqa: FBT003  Spark's "blocking"
+
+
+# Translates Spark's errors into one sentence.
+
+
+# At the end of a traceback of a Python worker, one of ours, which is a sentence; and any other: the
+# first line that is not indented.
+_OURS: Final = re.compile(r"^broker_ctl\.errors\.\w+: (.*)$", re.MULTILINE)
+_RAISED: Final = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)$", re.MULTILINE
+)
+
+
+@contextmanager
+def translate_spark_errors(what: str) -> Iterator[None]:
+    """Translate errors of Spark within the block into PipelineError.
+
+    Raises:
+        PipelineError: ``what`` failed, and why.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"{what}: {sentence_of(error)}") from error
+
+
+def sentence_of(error: Exception) -> str:
+    """Its first line, or the exception of a worker."""
+    text = str(error)
+    # Of a chain the last is what was made of the others.
+    if raised := _OURS.findall(text) or _RAISED.findall(text):
+        return str(raised[-1])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+# The Spark session, local by default or on a cluster (docs: load-history-sources).
+#
+# Spark writes much to stderr. A session that this process starts redirects that to a file; if
+# Spark fails, the error quotes its last lines.
+
 
 _NAME: Final = "broker-ctl"
 # Settings that every job needs, on every master.

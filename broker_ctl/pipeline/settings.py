@@ -1,23 +1,36 @@
-"""Settings of the pipeline, and the text of its file: `config/pipeline.conf`.
-
-``python -m broker_ctl.pipeline.settings`` writes the file with the defaults. Keys that begin with
-``spark.`` are Spark's own, and go to it as they are.
-"""
+"""Settings of the pipeline, and the text of its file: `config/pipeline.conf`."""
 
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.pipeline.table_format import Format
 from broker_ctl.settings.declarations import Declaration, declared
-from broker_ctl.settings.properties import line_of, parse
 from broker_ctl.settings.schema import Entry, Problem, Setting
+from broker_ctl.settings.sources import line_of, parse
 from broker_ctl.settings.values import write
+
+# The formats that the tables of a history may have.
+
+
+class Format(StrEnum):
+    """How the tables of a history are written."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+
+# Settings of the pipeline, and the text of its file: `config/pipeline.conf`.
+#
+# ``python -m broker_ctl.pipeline.settings`` writes the file with the defaults. Keys that begin
+# with ``spark.`` are Spark's own, and go to it as they are.
+
 
 SPARK: Final = "spark."
 _EXAMPLES: Final = """

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.caching import caching
+from broker_ctl.pipeline.reading.judging import UNREADABLE, too_large
 from broker_ctl.pipeline.reading.task import ANSWER, WHOLE, WRITTEN, SegmentTask
-from broker_ctl.pipeline.reading.unpacking import UNREADABLE, too_large
+from broker_ctl.pipeline.session import caching
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, LINES, QUARANTINE, BatchRow, name_batch
 

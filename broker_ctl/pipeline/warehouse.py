@@ -11,7 +11,7 @@ from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.reading.hourly import PARTS, SUMS, HourTask, sum_hours, sum_parts
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, BatchRow, Table, part_of
 
 

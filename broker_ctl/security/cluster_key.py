@@ -1,14 +1,21 @@
-"""The secret keys that all daemons of a cluster share, and what is signed with them.
+"""The secret keys that all daemons of a cluster share, their file, and what is signed with them."""
 
-A signature is HMAC-SHA256 (RFC 2104) behind the id of its key. Each use has a context of its own,
-by which a key of its own is derived: what was signed for one use counts for no other.
-"""
-
+import base64
+import binascii
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
+
+from broker_ctl.errors import SettingsError
+
+# The secret keys that all daemons of a cluster share, and what is signed with them.
+#
+# A signature is HMAC-SHA256 (RFC 2104) behind the id of its key. Each use has a context of its
+# own, by which a key of its own is derived: what was signed for one use counts for no other.
+
 
 KEY_BYTES: Final = 32
 MAX_KEYS: Final = 16
@@ -109,3 +116,154 @@ def derive_keys(cluster: str, tokens: Iterable[bytes]) -> tuple[bytes, ...]:
         hashlib.scrypt(token, salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P, dklen=KEY_BYTES)
         for token in distinct
     )
+
+
+# The file of a cluster's keys: what it may hold, and the steps of replacing a key.
+#
+# A key in base64 (RFC 4648) a line; the first one signs, all of them verify. Instead of a key,
+# one line may say `DERIVED`: the keys that are derived from what all daemons have to verify
+# tokens, for a cluster that moves from those to a file. Empty lines and lines that begin with
+# ``#`` are skipped.
+
+
+DERIVED: Final = "derived"
+_MAX_KEY_BYTES: Final = 1024
+# Fewer different bytes among 32 do not come from a random source.
+_MIN_DISTINCT: Final = 16
+_NAME: Final = "clusterKeyFile"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line. A key, if it has an id: of that secret, or, without one, of the derived keys."""
+
+    text: str
+    key_id: str = ""
+    secret: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The content of a file; each change gives another one."""
+
+    lines: tuple[_Line, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a file.
+
+        Raises:
+            SettingsError: a malformed, short or repeated key, by the number of its line and without
+                its content; or too many.
+        """
+        lines: list[_Line] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            found = _parse_line(line, number)
+            if found.key_id and found.key_id in (known.key_id for known in lines):
+                raise SettingsError(f"{_NAME}, line {number}: repeats an earlier key")
+            lines.append(found)
+        if sum(bool(line.key_id) for line in lines) > MAX_KEYS:
+            raise SettingsError(f"{_NAME}: holds more than {MAX_KEYS} keys")
+        return cls(tuple(lines))
+
+    def __str__(self) -> str:
+        return "".join(f"{line.text}\n" for line in self.lines)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the keys, in eight hexadecimal digits, in their order."""
+        return [line.key_id for line in self.lines if line.key_id]
+
+    def require_keys(self) -> None:
+        """Refuse an empty file.
+
+        Raises:
+            SettingsError: it holds no key.
+        """
+        if not self.ids:
+            raise SettingsError(f"{_NAME}: holds no key; broker-ctl cluster-key create")
+
+    def keys(self, derive: Callable[[], Sequence[bytes]]) -> ClusterKeys:
+        """The keys; ``derive`` makes those that the file only mentions.
+
+        Raises:
+            SettingsError: it holds no key, or there are no secrets to derive keys from.
+        """
+        self.require_keys()
+        found: list[Key] = []
+        for line in self.lines:
+            if line.secret:
+                found.append(Key.of(line.secret))
+            elif line.key_id:
+                derived = derive()
+                if not derived:
+                    raise SettingsError(
+                        f"{_NAME}: {DERIVED}: there are no secrets of tokens to derive from"
+                    )
+                found += (Key.of(secret, is_derived=True) for secret in derived)
+        return ClusterKeys(tuple(found))
+
+    def add(self, line: str) -> Self:
+        """With another key behind all others.
+
+        Raises:
+            SettingsError: it is not a key, or one too many.
+        """
+        return self.parse(f"{self}{line}")
+
+    def add_derived(self) -> Self:
+        """With the derived keys behind all others."""
+        return self.add(DERIVED)
+
+    def promote(self, key_id: str) -> Self:
+        """With this key before all others.
+
+        Raises:
+            SettingsError: there is no such key.
+        """
+        moved = self._find(key_id)
+        others = [line for line in self.lines if line is not moved]
+        first = next((at for at, line in enumerate(others) if line.key_id), len(others))
+        return type(self)((*others[:first], moved, *others[first:]))
+
+    def remove(self, key_id: str) -> Self:
+        """Without this key.
+
+        Raises:
+            SettingsError: there is no such key, or it is the one that signs.
+        """
+        removed = self._find(key_id)
+        if key_id == self.ids[0]:
+            raise SettingsError(f"{key_id} signs: promote another key first")
+        return type(self)(tuple(line for line in self.lines if line is not removed))
+
+    def _find(self, key_id: str) -> _Line:
+        for line in self.lines:
+            if key_id and line.key_id == key_id:
+                return line
+        known = ", ".join(self.ids) or "none"
+        raise SettingsError(f"no key has the id {key_id!r}; the keys are {known}")
+
+
+def new_key_line() -> str:
+    """A new random key, as a line of the file."""
+    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def _parse_line(text: str, number: int) -> _Line:
+    stripped = text.strip()
+    if not stripped or text.startswith("#"):
+        return _Line(text)
+    if stripped == DERIVED:
+        return _Line(text, DERIVED)
+    try:
+        secret = base64.b64decode(stripped, validate=True)
+    except binascii.Error:
+        secret = b""
+    is_random = len(set(secret)) >= _MIN_DISTINCT
+    if not KEY_BYTES <= len(secret) <= _MAX_KEY_BYTES or not is_random:
+        raise SettingsError(
+            f"{_NAME}, line {number}: a key of {KEY_BYTES} to {_MAX_KEY_BYTES} random bytes "
+            "in base64 expected; broker-ctl cluster-key create makes one"
+        )
+    return _Line(text, Key.of(secret).key_id.hex(), secret)

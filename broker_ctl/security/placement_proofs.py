@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.security.signed_requests import MAX_SKEW_MS
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.security.cluster_key import SigningKeys
 
 HEADER: Final = "Broker-Ctl-Signature"

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.errors import InvalidName
-from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.security.certificates.peer_certificate import broker_uri
 from broker_ctl.settings.addresses import StateKind, is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_TO_STORE, CLEARTEXT_WAYS, CleartextWay
 from broker_ctl.settings.conditions import (

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
-from broker_ctl.settings.compat.deprecated import OLD_KEYS, translate
-from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.plugins import plugin_refusal
+from broker_ctl.settings.pulsar_keys import OLD_KEYS, is_pulsar_key, translate
 from broker_ctl.settings.schema import Entry, Problem
 
 # A key of ten letters with one letter lost, doubled or swapped is more similar than this; keys that

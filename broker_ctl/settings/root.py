@@ -6,30 +6,24 @@ from typing import Any, Final, get_type_hints
 
 from broker_ctl.settings.declarations import Declaration, declared
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
-from broker_ctl.settings.subjects.balancing import BalancingSettings
+from broker_ctl.settings.subjects.balancing import BalancingSettings, SlowBrokerSettings
 from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
-from broker_ctl.settings.subjects.http import HttpSettings
-from broker_ctl.settings.subjects.limits.clients import ClientLimitSettings
+from broker_ctl.settings.subjects.http import ClientLimitSettings, HttpPortSettings, HttpSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
 from broker_ctl.settings.subjects.log import AuditSettings, LogSettings, TracingSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
 from broker_ctl.settings.subjects.partitions import PartitionSettings
 from broker_ctl.settings.subjects.placement import PlacementSettings
 from broker_ctl.settings.subjects.planner import PlannerSettings
-from broker_ctl.settings.subjects.ports.http import HttpPortSettings
 from broker_ctl.settings.subjects.pulsar import PulsarSettings
 from broker_ctl.settings.subjects.security import SecuritySettings
 from broker_ctl.settings.subjects.session import SessionSettings
-from broker_ctl.settings.subjects.shedders import ShedderSettings
-from broker_ctl.settings.subjects.shedding import SheddingSettings
-from broker_ctl.settings.subjects.slow_brokers import SlowBrokerSettings
+from broker_ctl.settings.subjects.shedding import ShedderSettings, SheddingSettings
 from broker_ctl.settings.subjects.splitting import SplittingSettings
 from broker_ctl.settings.subjects.tls import TlsSettings
-from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
-from broker_ctl.settings.subjects.tokens.loopback import LoopbackTokenSettings
-from broker_ctl.settings.subjects.tokens.openid import OpenIdSettings
+from broker_ctl.settings.subjects.tokens import JwtSettings, LoopbackTokenSettings, OpenIdSettings
 from broker_ctl.settings.subjects.zookeeper import ZooKeeperSettings
 from broker_ctl.settings.values import write
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Self
 
-from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.model.counting import Catalog
 from broker_ctl.settings.conditions import Condition
 
 DEFAULT_ORIGIN: Final = "default"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from broker_ctl.errors import StartError
 from broker_ctl.security.guarded_files import read_guarded
-from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING, WEAKENING
 from broker_ctl.settings.contradictions import start_refusals
+from broker_ctl.settings.pulsar_keys import RESTRICTING, TUNING, WEAKENING
 from broker_ctl.settings.schema import Entry, Problem
 from broker_ctl.settings.sources import Reading
 

@@ -18,12 +18,10 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isgeneratorfunction
 from typing import Any, Final, TypeVar
 
-from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.model.counting import Catalog
 from broker_ctl.core.strategies.catalog import SHEDDING
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.core.strategies.placement.policy import PlacementPolicy
-from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
-from broker_ctl.core.strategies.shedding.sequence import SheddingSequence
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT, PlacementPolicy
+from broker_ctl.core.strategies.shedding.policy import SheddingPolicy, SheddingSequence
 from broker_ctl.errors import SettingsError
 
 _T = TypeVar("_T")

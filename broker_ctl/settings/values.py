@@ -1,4 +1,4 @@
-"""Conversion between text and value, by the type of the field."""
+"""Conversion between text and value, by the type of the field; durations in seconds."""
 
 import math
 import re
@@ -10,9 +10,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Protocol, Self, get_args, get_origin, runtime_checkable
 
-from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.model.counting import Catalog
 from broker_ctl.errors import InvalidName, SettingsError
 from broker_ctl.settings.schema import Setting
+
+# Conversion between text and value, by the type of the field.
+
 
 # Pulsar reads integers into Java's int.
 _HIGHEST_INTEGER: Final = 2**31 - 1
@@ -194,3 +197,21 @@ def _some_of(item: Kind) -> Kind:
         return names
 
     return Kind(several.allowed, parse)
+
+
+# Durations in seconds, derived from settings in any unit.
+
+
+_SECONDS: Final = {"ms": (1, 1000), "minutes": (60, 1)}
+
+
+class InSeconds:
+    """The value of another field in seconds: ``poll_s = InSeconds("poll_ms")``."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._factor, self._divisor = _SECONDS[field.rpartition("_")[2]]
+
+    def __get__(self, settings: object, owner: type) -> float:
+        value: float = getattr(settings, self._field)
+        return value * self._factor / self._divisor

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.balance.profile import (
     HOURS,
@@ -16,9 +17,8 @@ from broker_ctl.core.strategies.balance.profile import (
     ProfileRules,
     profile_placement,
 )
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.record import Cause, Floats
+from broker_ctl.simulation.model.scenario import Pace, Scenario
+from broker_ctl.simulation.replay.cluster import Cause
 from broker_ctl.simulation.replay.replay import Course
 
 _HOUR_MIN: Final = 60

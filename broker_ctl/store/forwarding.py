@@ -1,7 +1,10 @@
-"""Base of the decorators of a store: it forwards every call to the inner store."""
+"""Base of the decorators of a store, and the setting of watches with retries."""
 
+import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from broker_ctl.retry import retry
 from broker_ctl.store.interface import (
     ANY_VERSION,
     CreateMode,
@@ -14,6 +17,8 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+
+# Base of the decorators of a store: it forwards every call to the inner store.
 
 
 class ForwardingStore:
@@ -114,3 +119,21 @@ class ForwardingStore:
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore`."""
         await self._inner.close(end_session=end_session)
+
+
+# Sets a watch, and retries until it is set.
+#
+# A component sets its watch once, when it starts: a single timeout of a slow or absent server must
+# not end the daemon. The store itself bounds how long it goes without a server
+# (`zookeeperSessionReconnectMaxRetries`); after that it closes, and no attempt can succeed.
+
+
+async def set_watch(
+    store: MetadataStore, root: str, listener: NotificationListener, *, rng: random.Random
+) -> Callable[[], None]:
+    """As `MetadataStore.watch`, repeated while a retry can help.
+
+    Raises:
+        StoreError: one that stays: the store is closed, or refuses.
+    """
+    return await retry(partial(store.watch, root, listener), f"cannot watch {root}", rng=rng)

@@ -1,15 +1,51 @@
-"""The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code.
+"""The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code."""
 
-Every call ends by its deadline (I10). A write whose reply was lost has been resolved by reading
-before the call returns; `Ambiguous` is raised only where reading cannot resolve it (I4).
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from broker_ctl.errors import Ambiguous, StoreError
+
+# The class of a request: which requests go first when many wait.
+#
+# The class belongs to the task that asks, not to the call: whatever a task asks for, through
+# caches and helpers too, and whatever the tasks that it starts ask for, is of its class.
+
+
+class RequestClass(IntEnum):
+    """Classes, the most urgent first."""
+
+    # Locks, elections, heartbeats: authority ends if they are late.
+    CONTROL = 0
+    # Lookups, administration, the command line: a client waits.
+    INTERACTIVE = 1
+    # Loads, reclaims, re-reads after events: many at once, and no client waits for each of them.
+    BULK = 2
+
+
+REQUEST_CLASS: Final[ContextVar[RequestClass]] = ContextVar(
+    "class of requests", default=RequestClass.INTERACTIVE
+)
+
+
+@contextmanager
+def requests_as(request_class: RequestClass) -> Iterator[None]:
+    """Requests that are made inside the block, and by tasks that it starts, are of this class."""
+    token = REQUEST_CLASS.set(request_class)
+    try:
+        yield
+    finally:
+        REQUEST_CLASS.reset(token)
+
+
+# The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code.
+#
+# Every call ends by its deadline (I10). A write whose reply was lost has been resolved by reading
+# before the call returns; `Ambiguous` is raised only where reading cannot resolve it (I4).
+
 
 ANY_VERSION: Final = -1
 CONTAINER_OWNER: Final = -0x8000000000000000

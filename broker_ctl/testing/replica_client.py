@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl import codec
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication import messages
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication import tcp
 from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.messages import ANY_EPOCH, HeldLog
-from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Network
+from broker_ctl.dataplane.replication.tcp import ANY_EPOCH, Channel, ChannelClosed, HeldLog, Network
 from broker_ctl.errors import (
     CorruptRecord,
     DataPlaneError,
@@ -89,11 +88,11 @@ class ReplicaClient:
     ) -> Produced:
         """Append values; returns when they are committed, or with ``is_for_all=False`` at once."""
         answer = await self._ask(
-            messages.PRODUCE,
+            tcp.PRODUCE,
             _named(partition)
             | {
                 "leader_epoch": leader_epoch,
-                "acks": messages.ACKS_ALL if is_for_all else messages.ACKS_LEADER,
+                "acks": tcp.ACKS_ALL if is_for_all else tcp.ACKS_LEADER,
                 "values": [value.decode("latin-1") for value in values],
                 "timeout_ms": int(self._timeout_s * 1000),
             },
@@ -107,20 +106,20 @@ class ReplicaClient:
         offset: int = 0,
         *,
         leader_epoch: int = ANY_EPOCH,
-        most: int = messages.MAX_RECORDS,
+        most: int = tcp.MAX_RECORDS,
     ) -> Consumed:
         """Committed records from an offset on; up to ``most``, or as many as fit a frame."""
         asked = {"leader_epoch": leader_epoch, "offset": offset, "most": most}
-        answer = await self._ask(messages.CONSUME, _named(partition) | asked)
-        return Consumed(messages.records_of(answer["records"]), answer["high_watermark"])
+        answer = await self._ask(tcp.CONSUME, _named(partition) | asked)
+        return Consumed(tcp.records_of(answer["records"]), answer["high_watermark"])
 
     async def held(self) -> list[HeldLog]:
         """All replicas that the broker process holds, in order; not an atomic snapshot."""
         found: list[HeldLog] = []
         while True:
             after = list(found[-1].partition) if found else None
-            answer = await self._ask(messages.HELD, {"after": after})
-            found += [messages.held_of(row) for row in answer["replicas"]]
+            answer = await self._ask(tcp.HELD, {"after": after})
+            found += [tcp.held_of(row) for row in answer["replicas"]]
             if answer["is_all"]:
                 return found
 
@@ -128,9 +127,9 @@ class ReplicaClient:
         """All records of a replica, committed or not; empty if it is not held."""
         found: list[Record] = []
         while True:
-            asked = {"offset": len(found), "most": messages.MAX_RECORDS}
-            answer = await self._ask(messages.READ, _named(partition) | asked)
-            records = messages.records_of(answer["records"])
+            asked = {"offset": len(found), "most": tcp.MAX_RECORDS}
+            answer = await self._ask(tcp.READ, _named(partition) | asked)
+            records = tcp.records_of(answer["records"])
             if not records:
                 return found
             found += records

@@ -1,19 +1,26 @@
-"""Spans of a trace: which one the code is in, and its children.
+"""Spans of a trace; nothing of OpenTelemetry is imported without an endpoint."""
 
-A tracer begins roots: requests of clients, decisions of the leader, moves that were taken over. All
-else asks for a child of the span that it runs in, and gets none where there is no trace. Without a
-tracer that is one look at an attribute, or at a context variable. The context of a span crosses to
-other daemons as W3C's ``traceparent``: as a header of requests, and as a field of move records.
-
-No attribute has the text of an error, a body, a header or a token: only names, ids and numbers.
-"""
-
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Final, Protocol
+
+from broker_ctl.errors import StartError
+
+# Spans of a trace: which one the code is in, and its children.
+#
+# A tracer begins roots: requests of clients, decisions of the leader, moves that were taken over.
+# All else asks for a child of the span that it runs in, and gets none where there is no trace.
+# Without a tracer that is one look at an attribute, or at a context variable. The context of a
+# span crosses to other daemons as W3C's ``traceparent``: as a header of requests, and as a field
+# of move records.
+#
+# No attribute has the text of an error, a body, a header or a token: only names, ids and numbers.
+
 
 # The header of W3C's trace context.
 TRACEPARENT: Final = "traceparent"
@@ -140,3 +147,44 @@ def _inside(span: Span) -> Iterator[Span]:
     finally:
         _current.reset(token)
         span.end(error)
+
+
+# The tracer of a daemon; without an endpoint nothing of OpenTelemetry is imported.
+
+
+# A collector that does not answer must not hold up the end of the process.
+_CLOSE_S: Final = 2.0
+
+
+def build_tracer(
+    endpoint: str, request_ratio: float, *, cluster: str, broker_id: str
+) -> Tracer | None:
+    """Build it; None: without an endpoint tracing is off.
+
+    Raises:
+        StartError: OpenTelemetry is not installed.
+    """
+    if not endpoint:
+        return None
+    try:
+        from broker_ctl.tracing.open_telemetry import (  # half a second, and an extra
+            OpenTelemetryTracer,
+        )
+    except ImportError as error:
+        raise StartError(
+            f"openTelemetryTracesEndpoint needs OpenTelemetry ({error.name} is missing): "
+            "pip install 'broker-ctl[otel]', or leave it empty"
+        ) from error
+    resource = {
+        "service.name": "broker-ctl",
+        "service.namespace": cluster,
+        "service.instance.id": broker_id,
+        "service.version": version("broker-ctl"),
+    }
+    return OpenTelemetryTracer(endpoint, request_ratio, resource)
+
+
+async def close_tracer(tracer: Tracer | None) -> None:
+    """Send the spans that have ended."""
+    if tracer is not None:
+        await asyncio.to_thread(tracer.close, _CLOSE_S)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.core.machines import election, lock, move, ownership, session, surge
-from broker_ctl.core.partitions import machines
+from broker_ctl.core.partitions import values
 from broker_ctl.core.planning import approval
 from broker_ctl.core.rollout import broker_machine as rollout_broker
 from broker_ctl.core.rollout import machine as rollout
@@ -75,7 +75,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "approval": _by_event("Approved plan", approval.TRANSITIONS),
     "rollout": _by_event("Rollout", rollout.TRANSITIONS),
     "rollout-broker": _by_event("Broker of a rollout", rollout_broker.TRANSITIONS),
-    "replica": _by_predecessors("Replica of a partition", machines.REPLICA_PREDECESSORS),
+    "replica": _by_predecessors("Replica of a partition", values.REPLICA_PREDECESSORS),
 }
 # Where the tables stand: a test finds every table of the core, and looks here.
 TABLES: Final = frozenset(
@@ -85,6 +85,6 @@ TABLES: Final = frozenset(
         (rollout.__name__, "TRANSITIONS"),
         (rollout_broker.__name__, "TRANSITIONS"),
         (ownership.__name__, "NEXT"),
-        (machines.__name__, "REPLICA_PREDECESSORS"),
+        (values.__name__, "REPLICA_PREDECESSORS"),
     }
 )

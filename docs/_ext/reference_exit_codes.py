@@ -4,7 +4,7 @@ import inspect
 import re
 from typing import Final
 
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from docs._ext.markdown import code, escape, table
 
 _CONSTANT: Final = re.compile(r"((?:^# .*\n)+)^[A-Z_]+: Final = (\d+)$", re.MULTILINE)
@@ -14,6 +14,6 @@ def page() -> str:
     """Each code with the comment above it."""
     rows = [
         [code(number), escape(" ".join(line[2:] for line in comment.splitlines()))]
-        for comment, number in _CONSTANT.findall(inspect.getsource(exit_codes))
+        for comment, number in _CONSTANT.findall(inspect.getsource(exits))
     ]
     return table(["Code", "Meaning"], rows)

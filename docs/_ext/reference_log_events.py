@@ -1,6 +1,6 @@
 """The events of JSON logs as a page, from the table that names them."""
 
-from broker_ctl.daemon.lifecycle.log_events import EVENTS
+from broker_ctl.daemon.lifecycle.logs import EVENTS
 from docs._ext.markdown import code, escape, table
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from broker_ctl.settings.compat.deprecated import SPELLINGS
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.declarations import Declaration
+from broker_ctl.settings.pulsar_keys import SPELLINGS
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS
 from broker_ctl.settings.values import write
 from docs._ext.markdown import code, escape

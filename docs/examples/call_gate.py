@@ -6,9 +6,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.bundles.tokens import TokenMap
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.bundles.bundle_table import TokenMap
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import DataPlaneFenced
 

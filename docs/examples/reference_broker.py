@@ -28,12 +28,12 @@ from broker_ctl import codec
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Topic
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable, LoadedBundle
+from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.replication.leaderships import Leaderships
+from broker_ctl.dataplane.replication.plane import ReplicaTable
 from broker_ctl.dataplane.replication.storage import MemoryStorage
-from broker_ctl.dataplane.replication.table import ReplicaTable
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import (
     CorruptRecord,

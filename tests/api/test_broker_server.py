@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http import bodies
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.limits import concurrency
+from broker_ctl.api.http.limits import requests
 from broker_ctl.errors import HttpError, StartError
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
@@ -80,7 +80,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 async def test_a_request_that_hangs_is_ended(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concurrency, "_READ_LIMIT_S", 0.1)
+    monkeypatch.setattr(requests, "_READ_LIMIT_S", 0.1)
     url = f"{leader.url}/lookup/v2/topic/persistent/t/ns/x"
     leader.lookup.gate = asyncio.Event().wait
     reply = await http.request("GET", url)

@@ -8,9 +8,8 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.monitoring.bundle_data_store import read_bundle_data
 from broker_ctl.balancer.statistics import unevenness
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import BundleGone, InvalidName, NoBroker, NoLeader, PeerRefused

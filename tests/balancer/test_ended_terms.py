@@ -14,8 +14,7 @@ import pytest
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.errors import BundleGone
 from broker_ctl.store import paths

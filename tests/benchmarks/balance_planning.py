@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.bound import imbalance_bound
-from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
+from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.strategies.balance.headroom import imbalance_bound
+from broker_ctl.core.strategies.balance.planner import apply_moves, load_of, relieve
 from broker_ctl.core.strategies.balance.problem import Allocation, Problem
-from broker_ctl.core.strategies.balance.progress import load_of
 
 _SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
 _SIGMA: Final = 1.2

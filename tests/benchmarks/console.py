@@ -58,7 +58,7 @@ def main() -> None:
     import uvloop
 
     from broker_ctl.codec import encode, encode_pretty
-    from broker_ctl.daemon.lifecycle.gc_tuning import freeze_garbage
+    from broker_ctl.daemon.lifecycle.interpreter import freeze_garbage
     from tests.benchmarks.machine.load import with_machine_load
 
     freeze_garbage()

@@ -26,9 +26,9 @@ from typing import Final
 import psutil
 
 from broker_ctl.codec import encode, encode_pretty
-from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 

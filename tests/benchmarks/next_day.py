@@ -90,8 +90,8 @@ def run(names: tuple[str, ...]) -> dict[str, Any]:
 
 def _row(name: str) -> dict[str, Any]:
     from broker_ctl.simulation.next_day import next_day
-    from broker_ctl.simulation.replay.baselines import POLICIES
-    from broker_ctl.simulation.scenarios.catalogue import scenario
+    from broker_ctl.simulation.replay.replay import POLICIES
+    from broker_ctl.simulation.scenarios import scenario
 
     ours = POLICIES["balance"]()
     day = next_day(scenario(name, hours=_HOURS), ours.rules, ours.pace)

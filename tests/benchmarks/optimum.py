@@ -43,7 +43,7 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.cli.runtime.output import print_facts
     from broker_ctl.codec import decode_object, encode
-    from broker_ctl.simulation.scenarios.catalogue import NAMES
+    from broker_ctl.simulation.scenarios import NAMES
     from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.optimal.course import joined, run
 

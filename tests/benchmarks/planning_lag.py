@@ -61,8 +61,7 @@ def main() -> None:
     import uvloop
 
     from broker_ctl.codec import encode, encode_pretty
-    from broker_ctl.daemon.lifecycle.gc_tuning import freeze_garbage
-    from broker_ctl.daemon.lifecycle.thread_switching import switch_often
+    from broker_ctl.daemon.lifecycle.interpreter import freeze_garbage, switch_often
     from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.planning.constrained import plan_constrained
     from tests.benchmarks.planning.course import Course

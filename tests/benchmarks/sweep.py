@@ -100,13 +100,12 @@ def _stream(stream: IO[str] | None) -> IO[str]:
 
 def _answer(cores: int, extent: Extent) -> None:
     """Replay, and print how long it took, for every line that comes in."""
-    from broker_ctl.pipeline.backtest.candidates import Candidate
     from broker_ctl.pipeline.backtest.job import replay_all
-    from broker_ctl.pipeline.backtest.tasks import tasks_of
-    from broker_ctl.pipeline.backtest.traces import synthetic_trace
+    from broker_ctl.pipeline.backtest.results import Candidate
+    from broker_ctl.pipeline.backtest.tasks import synthetic_trace, tasks_of
     from broker_ctl.pipeline.session import session
-    from broker_ctl.simulation.replay.baselines import POLICIES
-    from broker_ctl.simulation.workload.sources import Source
+    from broker_ctl.simulation.replay.replay import POLICIES
+    from broker_ctl.simulation.workload.scenario_workload import Source
 
     candidate = Candidate("balance", "", POLICIES["balance"]())
     trace = synthetic_trace(Source(_WORKLOAD, extent.hours, _BROKERS))

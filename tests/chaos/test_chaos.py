@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
 
@@ -24,7 +24,7 @@ SHORT = "session_expired,reply_eaten,links_cut,daemon_paused_0.3,broker_process_
 
 # What Python runs before all else, in every process that finds it.
 ASK_ALWAYS = """
-from broker_ctl.store.caches.last_read import LastRead
+from broker_ctl.store.cached_values import LastRead
 
 async def ask(self, path):
     return await self.cache.get(path)
@@ -90,7 +90,7 @@ async def test_servers_restored_from_a_copy_end_daemons_and_tokens_go_up() -> No
     code, found, said = await run_chaos("--restored", "1")
     assert found["violations"] == [], said
     assert code == 0
-    assert found["exit_codes"] == [exit_codes.HISTORY_BEHIND] * 3
+    assert found["exit_codes"] == [exits.HISTORY_BEHIND] * 3
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_pat
 
 # The thread sends nothing, or for ever.
 NO_PINGS = """
-from broker_ctl.store.zookeeper.liveness.ping_thread import PingThread
+from broker_ctl.store.zookeeper.liveness import PingThread
 
 PingThread.look = lambda _: None
 """
@@ -151,7 +151,7 @@ async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends(
     assert found["violations"] == [], said
     assert code == 0
     assert all(reason.startswith("503") for reason in found["readyz"])
-    assert found["exit_code_with_limit"] == exit_codes.RETRIES_USED_UP
+    assert found["exit_code_with_limit"] == exits.RETRIES_USED_UP
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.cli.main import main
-from broker_ctl.cli.runtime.units import duration_text
+from broker_ctl.cli.runtime.output import duration_text
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.errors import OrderConflict

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from broker_ctl.cli.cluster_key.group import command
-from broker_ctl.security.key_file import DERIVED, KeyFile
+from broker_ctl.cli.cluster_key import command
+from broker_ctl.security.cluster_key import DERIVED, KeyFile
 
 
 def run(*words: object) -> Result:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
-from broker_ctl.settings.compat.deprecated import OLD_KEYS
-from broker_ctl.settings.render import render, render_plain
+from broker_ctl.settings.effect import render, render_plain
+from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.sources import load, read
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from broker_ctl.cli.rollout.hooks import CommandHook, systemd_hook
+from broker_ctl.cli.rollout_driver import CommandHook, systemd_hook
 from broker_ctl.errors import RestartFailed
 from tests.core.model.test_web_address import HOSTILE
 

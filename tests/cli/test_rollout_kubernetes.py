@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from broker_ctl.cli.rollout.kubernetes import KubernetesHook
+from broker_ctl.cli.rollout_driver import KubernetesHook
 from broker_ctl.errors import RestartFailed
 from tests.support.http.certificate_authority import issue
 from tests.support.http.certificates import TLS, serving_context

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.rollout.order import RolloutScope
+from broker_ctl.core.rollout.forecast import RolloutScope
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.memory_rollouts import MemoryRollouts
 from tests.support.http.web_server import free_port

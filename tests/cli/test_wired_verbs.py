@@ -21,14 +21,14 @@ import broker_ctl.cli
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.cli.main import main
-from broker_ctl.cli.runtime import watching
+from broker_ctl.cli.runtime import verbs
 from broker_ctl.cli.runtime.client import Client
-from broker_ctl.cli.runtime.units import label_of
+from broker_ctl.cli.runtime.output import label_of
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.http_client import HttpReply
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
@@ -106,7 +106,7 @@ COMMON = {
     *("--tls-ca", "--tls-cert", "--timeout", "--output"),
 }
 ACTING = {"--dry-run", "--yes"}
-# Of every verb that shows something, from `broker_ctl.cli.runtime.watching`.
+# Of every verb that shows something, from `broker_ctl.cli.runtime.verbs`.
 WATCHING = {"-w", "--watch", "--interval"}
 # Writes a file each time.
 UNWATCHED = {"partitions reassign plan", "support-bundle"}
@@ -246,7 +246,7 @@ def test_what_is_shown_has_every_format_and_is_watched(
         if (ends := next(rounds)) is not None:
             raise ends
 
-    monkeypatch.setattr(watching, "pause", pause)
+    monkeypatch.setattr(verbs, "pause", pause)
     asks = terminal.type(row.words, "--watch", "--interval", "7", "--output", "yaml")
     assert tuple(asks) == row.asks * 2
     documents = list(yaml.safe_load_all(terminal.shown))

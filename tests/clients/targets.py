@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient

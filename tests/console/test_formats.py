@@ -4,30 +4,30 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.console import formats
+from broker_ctl.console import render
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (formats.percent(0.3894), "38.9 %"),
-        (formats.percent(None), "\N{EN DASH}"),
-        (formats.ratio_text(1.0612), "1.06"),
-        (formats.rate(12.4), "12/s"),
-        (formats.rate(19_503.0), "19.5 k/s"),
-        (formats.rate(3.2e9), "3.2 G/s"),
-        (formats.throughput(2**20), "1.0 MiB/s"),
-        (formats.duration(0.84), "0.8 s"),
-        (formats.duration(-3.0), "0.0 s"),
-        (formats.duration(200), "3 min 20 s"),
-        (formats.duration(7500), "2 h 5 min"),
-        (formats.duration(90_000), "1 d 1 h"),
-        (formats.moment(1_795_492_229_624), "2026-11-24T03:50:29Z"),
-        (formats.moment(None), ""),
-        (formats.clock_time(1_795_492_229_624), "03:50:29 UTC"),
-        (formats.words("too_few_topics"), "too few topics"),
-        (formats.counted(1, "bundle"), "1 bundle"),
-        (formats.counted(1200, "bundle"), "1,200 bundles"),
+        (render.percent(0.3894), "38.9 %"),
+        (render.percent(None), "\N{EN DASH}"),
+        (render.ratio_text(1.0612), "1.06"),
+        (render.rate(12.4), "12/s"),
+        (render.rate(19_503.0), "19.5 k/s"),
+        (render.rate(3.2e9), "3.2 G/s"),
+        (render.throughput(2**20), "1.0 MiB/s"),
+        (render.duration(0.84), "0.8 s"),
+        (render.duration(-3.0), "0.0 s"),
+        (render.duration(200), "3 min 20 s"),
+        (render.duration(7500), "2 h 5 min"),
+        (render.duration(90_000), "1 d 1 h"),
+        (render.moment(1_795_492_229_624), "2026-11-24T03:50:29Z"),
+        (render.moment(None), ""),
+        (render.clock_time(1_795_492_229_624), "03:50:29 UTC"),
+        (render.words("too_few_topics"), "too few topics"),
+        (render.counted(1, "bundle"), "1 bundle"),
+        (render.counted(1200, "bundle"), "1,200 bundles"),
     ],
 )
 def test_a_number_is_written_with_its_unit(text: str, expected: str) -> None:
@@ -49,4 +49,4 @@ def test_a_number_is_written_with_its_unit(text: str, expected: str) -> None:
     ],
 )
 def test_a_field_of_the_api_shows_its_unit(name: str, value: Any, expected: str) -> None:
-    assert f"{formats.field_name(name)}: {formats.field_value(name, value)}" == expected
+    assert f"{render.field_name(name)}: {render.field_value(name, value)}" == expected

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.console.pages.glossary import TERMS
+from broker_ctl.console.render import TERMS
 
 GLOSSARY: Final = Path(__file__).parents[2] / "docs" / "explanation" / "glossary.md"
 TEMPLATES: Final = Path(__file__).parents[2] / "broker_ctl" / "console" / "templates"

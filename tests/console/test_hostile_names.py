@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from broker_ctl.console.pages.bars import Band
-from broker_ctl.console.pages.frame import Frame
+from broker_ctl.console.pages.frame import Band, Frame
 from broker_ctl.console.pages.judgement import Known
 from broker_ctl.console.pages.now import now_page
 from broker_ctl.console.render import render

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.console.pages.bars import Band, bars_of
+from broker_ctl.console.pages.frame import Band, bars_of
 from broker_ctl.console.pages.judgement import Known, Level, judge, needs_of
 
 BAND: Final = Band(1.04, 1.08)

@@ -4,15 +4,9 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.console.pages.bundles import bundles_page
-from broker_ctl.console.pages.decisions import grouped, usual_s
-from broker_ctl.console.pages.history import history_page, times_wanted
-from broker_ctl.console.pages.partitions import partitions_page
-from broker_ctl.console.pages.plan import plan_page
-from broker_ctl.console.pages.policies import policies_page
-from broker_ctl.console.pages.rollout import rollout_page
-from broker_ctl.console.pages.settings import settings_page
-from broker_ctl.console.pages.topics import topics_of
+from broker_ctl.console.pages.bundles import bundles_page, partitions_page, policies_page, topics_of
+from broker_ctl.console.pages.history import grouped, history_page, times_wanted, usual_s
+from broker_ctl.console.pages.plan import plan_page, rollout_page, settings_page
 
 
 def bundle(name: str, throughput: float) -> dict[str, Any]:

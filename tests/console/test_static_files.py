@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from broker_ctl.console.assets import assets, assets_by_name
-from broker_ctl.console.vendored import VENDORED, Vendored
+from broker_ctl.console.render import VENDORED, Vendored, assets, assets_by_name
 
 STATIC: Final = files("broker_ctl.console") / "static"
 LIBRARIES: Final = STATIC / "vendor"

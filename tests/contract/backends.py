@@ -9,7 +9,7 @@ from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 from tests.support.zookeeper.session_faults import expire_session
 
 

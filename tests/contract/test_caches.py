@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.store.caches.rules import CacheRules, UpdateRules
-from broker_ctl.store.caches.updates import Updates
-from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.cached_values import Updates, ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.watched_cache import CacheRules, UpdateRules
 from tests.contract.backends import Backend
 from tests.contract.conftest import OpenStore
 from tests.store.caches.interleavings import Interleaving, random_steps

@@ -3,16 +3,16 @@
 import pytest
 
 from broker_ctl.controller.state.batch_writer import Changes
-from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     LeaderAndIsr,
+    PartitionStage,
     TopicAssignment,
     TopicRules,
 )
 from broker_ctl.errors import OperationTimeout
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, SetData
 from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import (
@@ -21,7 +21,7 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
@@ -90,7 +90,7 @@ async def test_a_topic_that_grows_gets_states_for_the_new_partitions_alone() -> 
         await cluster.create_topic("t", (1, 2))
         before = await cluster.led(P0, 1)
         grown = TopicAssignment(topic_id("t"), {0: Assignment((1, 2)), 1: Assignment((2, 1))})
-        await cluster.operator.set(partition_paths.topic("t"), encode_topic(grown), 0)
+        await cluster.operator.set(paths.topic("t"), encode_topic(grown), 0)
         await cluster.led(P1, 2)
         await hears(cluster, 1, P1, 2)
         assert await cluster.state(P0) == before
@@ -103,9 +103,9 @@ async def test_a_topic_node_that_just_vanishes_ends_its_replicas(has_queues: boo
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         await hears(cluster, 2, P0, 1)
-        await cluster.operator.delete(partition_paths.leader_and_isr(P0))
-        await cluster.operator.delete(partition_paths.partition(P0))
-        await cluster.operator.delete(partition_paths.topic("t"))
+        await cluster.operator.delete(paths.leader_and_isr(P0))
+        await cluster.operator.delete(paths.partition(P0))
+        await cluster.operator.delete(paths.topic("t"))
         await eventually(lambda: not any(r.replicas for r in cluster.receivers.values()))
         assert running.value("topics") == 0
         assert running.value("partitions") == 0
@@ -120,9 +120,9 @@ async def test_a_topic_that_was_recreated_between_two_reads_is_another_topic() -
 
         async def recreate() -> None:
             # As one event: the controller sees nothing in between.
-            await cluster.operator.delete(partition_paths.leader_and_isr(P0))
-            await cluster.operator.delete(partition_paths.partition(P0))
-            await cluster.operator.delete(partition_paths.topic("t"))
+            await cluster.operator.delete(paths.leader_and_isr(P0))
+            await cluster.operator.delete(paths.partition(P0))
+            await cluster.operator.delete(paths.topic("t"))
             await cluster.create_topic("t", (2, 1), life=2)
 
         await running.term.queue.call("recreate", recreate)
@@ -140,9 +140,9 @@ async def test_a_broker_that_was_away_drops_the_topic_of_before() -> None:
         await cluster.create_topic("u", (1, 2))
         await hears(cluster, 2, partition("u"), 1)
         await cluster.stop_broker(2)
-        for path in (partition_paths.leader_and_isr(P0), partition_paths.partition(P0)):
+        for path in (paths.leader_and_isr(P0), paths.partition(P0)):
             await cluster.operator.delete(path)
-        await cluster.operator.delete(partition_paths.topic("t"))
+        await cluster.operator.delete(paths.topic("t"))
         await eventually(lambda: P0 not in cluster.receivers[1].replicas)
         assert P0 in cluster.receivers[2].replicas
         await cluster.start_broker(2)
@@ -251,7 +251,7 @@ async def test_out_of_the_isr_only_where_the_topic_allows_it_and_it_is_counted()
         await cluster.stop_broker(1)
         await cluster.led(P0, NO_LEADER)
         rules = encode_topic_rules(TopicRules(is_unclean_allowed=True), {})
-        await cluster.operator.create(partition_paths.topic_configuration("t"), rules)
+        await cluster.operator.create(paths.topic_configuration("t"), rules)
         led = await cluster.led(P0, 2)
         assert led.is_recovering
         assert led.isr == (2,)
@@ -353,8 +353,8 @@ async def test_one_bad_node_stops_nobody_else_and_makes_no_replica_a_stray() -> 
             await hears(cluster, 2, partition(name), 1)
         first.task.cancel()
         await eventually(first.task.done)
-        await cluster.operator.set(partition_paths.topic("a"), b"{")
-        await cluster.operator.set(partition_paths.leader_and_isr(partition("b")), b"[]")
+        await cluster.operator.set(paths.topic("a"), b"{")
+        await cluster.operator.set(paths.leader_and_isr(partition("b")), b"[]")
         second = await cluster.lead()
         await cluster.stop_broker(1)
         await cluster.led(partition("c"), 2)
@@ -384,11 +384,11 @@ async def test_a_topic_that_came_with_its_states_is_announced_unchanged() -> Non
         await cluster.operator.multi(
             [
                 Create(
-                    partition_paths.topic("t"),
+                    paths.topic("t"),
                     encode_topic(TopicAssignment(topic_id("t"), {0: Assignment((1, 2))})),
                 ),
-                Create(partition_paths.partition(P0)),
-                Create(partition_paths.leader_and_isr(P0), encode_state(state)),
+                Create(paths.partition(P0)),
+                Create(paths.leader_and_isr(P0), encode_state(state)),
             ]
         )
         await hears(cluster, 1, P0, 2)
@@ -403,7 +403,7 @@ async def test_a_state_of_a_newer_controller_ends_the_leading() -> None:
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         state = await cluster.led(P0, 1)
-        path = partition_paths.leader_and_isr(P0)
+        path = paths.leader_and_isr(P0)
         await cluster.operator.set(path, encode_state(state._replace(controller_epoch=9)), 0)
         await eventually(running.task.done)
         assert running.task.exception() is None

@@ -6,13 +6,12 @@ import pytest
 
 from broker_ctl.codec import encode
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
+from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN, ControllerRules
 from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_configuration
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
@@ -28,7 +27,7 @@ ALLOWED = ControllerRules(is_unclean_allowed=True)
 
 
 async def configure(cluster: PartitionCluster, config: Mapping[str, str]) -> None:
-    path = partition_paths.topic_configuration("t")
+    path = paths.topic_configuration("t")
     await cluster.operator.create(path, encode({"version": 1, "config": config}))
 
 
@@ -92,7 +91,7 @@ async def test_a_configuration_that_is_older_than_its_topic_counts() -> None:
 
 
 async def configured(cluster: PartitionCluster) -> Mapping[str, str]:
-    node = await cluster.operator.get(partition_paths.topic_configuration("t"))
+    node = await cluster.operator.get(paths.topic_configuration("t"))
     return {} if node is None else decode_configuration(node)
 
 
@@ -190,7 +189,7 @@ async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
 
         store.after = lose
         await admin_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
-        node = await cluster.operator.get(partition_paths.topic_configuration("t"))
+        node = await cluster.operator.get(paths.topic_configuration("t"))
         assert node is not None
         assert (node.stat.version, await configured(cluster)) == (0, {MIN_ISR: "2"})
 
@@ -205,8 +204,8 @@ async def test_a_topic_that_goes_meanwhile_leaves_no_configuration_behind() -> N
         async def take_away(operations: Sequence[Operation]) -> None:
             if any(operation.path.startswith("/config/topics/") for operation in operations):
                 store.before = None
-                below = (partition_paths.leader_and_isr(P0), partition_paths.partition(P0))
-                for path in (*below, partition_paths.topic("t")):
+                below = (paths.leader_and_isr(P0), paths.partition(P0))
+                for path in (*below, paths.topic("t")):
                     await cluster.operator.delete(path)
 
         store.before = take_away

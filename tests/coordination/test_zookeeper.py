@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.election.election import Election
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Election, Leadership
 from broker_ctl.core.machines.session import Action
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import BadVersion, BundleBusy, BundleReclaimable, MultiFailed

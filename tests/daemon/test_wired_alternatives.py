@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from broker_ctl.core.model.web_address import AllowedHosts
-from broker_ctl.security.audit.syslog import AuditSyslog
+from broker_ctl.core.model.broker import AllowedHosts
+from broker_ctl.security.audit.log import AuditSyslog
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from tests.support.daemon.alternatives import alternatives
 from tests.support.daemon.built import Built, build, changed

@@ -15,15 +15,13 @@ import pytest
 
 from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
 from broker_ctl.embedded import guard
-from broker_ctl.embedded.jars import classpath
-from broker_ctl.embedded.java import find_java
 from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.roles import ask_role
+from broker_ctl.embedded.server import ask_role, classpath, find_java
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
-from broker_ctl.store.zookeeper.access.acl import AclEntry
+from broker_ctl.store.zookeeper.access import AclEntry
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.time.waiting import eventually
 

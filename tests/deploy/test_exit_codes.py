@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
 from broker_ctl.http_client import HttpClient
 from tests.support.daemon.running_daemons import look_up, make_namespace
@@ -29,14 +29,14 @@ TICK = {"zookeeperTickTimeMillis": str(TICK_MS), "metadataStoreSessionTimeoutMil
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (HistoryBehind(""), exit_codes.HISTORY_BEHIND),
-        (RetriesUsedUp(""), exit_codes.RETRIES_USED_UP),
-        (ClientFailed(""), exit_codes.FAILED),
-        (AuthFailed(""), exit_codes.NOT_ADMITTED),
+        (HistoryBehind(""), exits.HISTORY_BEHIND),
+        (RetriesUsedUp(""), exits.RETRIES_USED_UP),
+        (ClientFailed(""), exits.FAILED),
+        (AuthFailed(""), exits.NOT_ADMITTED),
     ],
 )
 def test_each_end_of_the_session_has_its_code(error: StoreError, code: int) -> None:
-    assert exit_codes.of(error) == code
+    assert exits.of(error) == code
 
 
 async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_with_a_code_and_a_log_line(
@@ -51,7 +51,7 @@ async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_with_a_cod
             await servers.stop()
             servers.restore()
             await servers.start()
-            assert await ended(daemon) == exit_codes.HISTORY_BEHIND
+            assert await ended(daemon) == exits.HISTORY_BEHIND
             assert "restored from a copy" in daemon.files.log.read_text(encoding="utf-8")
         finally:
             await put_away(daemon)
@@ -79,10 +79,10 @@ async def test_a_daemon_on_a_restored_zookeeper_exits_for_a_newer_token_of_its_b
                     await servers.stop()
                     servers.restore()
                     await servers.start()
-                    assert await ended(daemon) == exit_codes.HISTORY_BEHIND
+                    assert await ended(daemon) == exits.HISTORY_BEHIND
                     for _ in range(2):
                         await daemon.start()
-                        assert await ended(daemon) == exit_codes.HISTORY_BEHIND
+                        assert await ended(daemon) == exits.HISTORY_BEHIND
                     log = daemon.files.log.read_text(encoding="utf-8")
                     assert log.count("is loaded under token") == 2
                 finally:
@@ -109,7 +109,7 @@ async def test_a_daemon_that_has_used_up_its_attempts_to_connect_ends_with_a_cod
         daemon = DaemonProcess(tmp_path, 1, {**url, **limit, **TICK})
         await daemon.start()
         try:
-            assert await ended(daemon) == exit_codes.RETRIES_USED_UP
+            assert await ended(daemon) == exits.RETRIES_USED_UP
         finally:
             await put_away(daemon)
 
@@ -122,7 +122,7 @@ async def test_a_zookeeper_that_is_too_old_ends_the_daemon_with_a_code_of_its_ow
         daemon = DaemonProcess(tmp_path, 1, {**url, **TICK})
         await daemon.start()
         try:
-            assert await ended(daemon) == exit_codes.TOO_OLD
+            assert await ended(daemon) == exits.TOO_OLD
             log = daemon.files.log.read_text(encoding="utf-8")
             assert f"{fake.address}: this ZooKeeper knows no persistent recursive watch" in log
             assert "Traceback" not in log
@@ -143,7 +143,7 @@ async def test_a_server_whose_watches_do_not_name_the_node_ends_the_daemon_with_
         daemon = DaemonProcess(tmp_path, 1, {**url, **TICK})
         await daemon.start()
         try:
-            assert await ended(daemon) == exit_codes.TOO_OLD
+            assert await ended(daemon) == exits.TOO_OLD
             log = daemon.files.log.read_text(encoding="utf-8")
             assert f"{keeper.address}: below a recursive watch of " in log
             assert "copies of nodes would be silently wrong" in log
@@ -168,7 +168,7 @@ async def test_a_tick_shorter_than_the_servers_tick_is_refused_unless_their_mini
             async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
                 await daemon.wait_ready(http)
         else:
-            assert await ended(daemon) == exit_codes.FAILED
+            assert await ended(daemon) == exits.FAILED
             log = daemon.files.log.read_text(encoding="utf-8")
             assert "grants at least 1000 ms to a session, but 800 ms are expected" in log
             assert "zookeeperMinSessionTimeoutMillis" in log

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -75,7 +75,7 @@ async def test_a_daemon_reports_that_it_serves_that_it_lives_and_that_it_stops(
         assert "STOPPING=1" not in manager.heard
         daemon.signal(signal.SIGTERM)
         await manager.hear("STOPPING=1")
-        assert await daemon.wait() == exit_codes.STOPPED
+        assert await daemon.wait() == exits.STOPPED
 
 
 async def test_a_daemon_without_zookeeper_reports_that_it_lives_and_not_that_it_is_ready(
@@ -88,4 +88,4 @@ async def test_a_daemon_without_zookeeper_reports_that_it_lives_and_not_that_it_
             assert "READY=1" not in manager.heard
             daemon.signal(signal.SIGTERM)
             await manager.hear("STOPPING=1")
-            assert await daemon.wait() == exit_codes.STOPPED
+            assert await daemon.wait() == exits.STOPPED

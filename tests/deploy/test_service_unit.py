@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker_ctl.cli.run import command
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.settings.root import DECLARATIONS, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +53,12 @@ def test_the_unit_runs_the_daemon_with_the_file_in_etc() -> None:
 def test_an_exit_that_an_operator_has_to_look_at_prevents_a_restart() -> None:
     assert one("Restart") == "on-failure"
     assert {int(code) for code in one("RestartPreventExitStatus").split()} == {
-        exit_codes.HISTORY_BEHIND,
-        exit_codes.RETRIES_USED_UP,
-        exit_codes.TOO_OLD,
-        exit_codes.NOT_ADMITTED,
+        exits.HISTORY_BEHIND,
+        exits.RETRIES_USED_UP,
+        exits.TOO_OLD,
+        exits.NOT_ADMITTED,
     }
-    assert exit_codes.STOPPED == 0
+    assert exits.STOPPED == 0
 
 
 def test_restarts_back_off() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.coordination.session import SessionWatcher
 from tests.deterministic.run import hush
 from tests.deterministic.schedule import Schedule
 from tests.deterministic.shrink import shrink

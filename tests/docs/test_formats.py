@@ -12,20 +12,19 @@ from broker_ctl.api.openapi.declared import DECLARED
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.core.history.catalog import KINDS, SESSION_EVENTS
+from broker_ctl.core.history.catalog import KINDS, SESSION_EVENTS, Stamp, line_of, parse_line
 from broker_ctl.core.history.columns import ColumnType
-from broker_ctl.core.history.lines import Stamp, line_of, parse_line
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import AcquireBundle, parse_order
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.security.audit.chain import Link, read_link
+from broker_ctl.security.audit.event import Link, read_link
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.placement_proofs import PlacementProofs, ProofFailure
 from broker_ctl.security.signed_requests import RequestSignature, SignatureRefused
-from broker_ctl.store.in_process.image import StateImage
+from broker_ctl.store.in_process.keeper import StateImage
 from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.partitions import (

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker_ctl.cli.main import main
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.settings.root import DECLARATIONS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -137,7 +137,7 @@ def test_the_program_names_the_guide_for_a_restored_zookeeper() -> None:
 def test_the_table_of_exit_codes_is_that_of_the_daemon() -> None:
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", SERVICE, re.MULTILINE)}
     usage_error = click.UsageError.exit_code
-    ours = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    ours = {value for name, value in vars(exits).items() if name.isupper()}
     assert listed == {*ours, usage_error}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import broker_ctl
 from broker_ctl.cli.main import VERBS
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge
 from broker_ctl.settings.root import DECLARATIONS
@@ -125,7 +125,7 @@ def test_a_route_names_its_query_parameters(path: str, parameters: str) -> None:
 
 def test_every_exit_code_is_there() -> None:
     page = PAGES["exit-codes"]()
-    codes = [value for name, value in vars(exit_codes).items() if name.isupper()]
+    codes = [value for name, value in vars(exits).items() if name.isupper()]
     assert len(codes) > 5
     assert all(f"| `{code}` | " in page for code in codes)
 

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from broker_ctl.cli.main import VERBS, Verbs, main
-from broker_ctl.daemon.wiring.security.store_identity import identity_of
+from broker_ctl.daemon.wiring.keys import identity_of
 from broker_ctl.daemon.wiring.stores import node_access
 from broker_ctl.errors import EmbeddedError, SettingsError
 from broker_ctl.settings.sources import load

@@ -12,8 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.roles import Role
-from broker_ctl.embedded.server import Server
+from broker_ctl.embedded.server import Role, Server
 from broker_ctl.errors import EmbeddedError
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import PATIENCE_S, eventually

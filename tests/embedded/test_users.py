@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.embedded.users import USER_FILE, sasl_user
+from broker_ctl.embedded.server import USER_FILE, sasl_user
 from broker_ctl.errors import EmbeddedError
 
 

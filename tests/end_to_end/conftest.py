@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
 from tests.support.time.waiting import PATIENCE_S

@@ -15,7 +15,7 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_topic
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import look_up, make_namespace, status
@@ -177,7 +177,7 @@ async def make_topic(hosts: str, name: str, replicas: Sequence[Sequence[int]]) -
     client = KazooClient(hosts=hosts)
     await asyncio.to_thread(client.start)
     try:
-        path = partition_paths.topic(name)
+        path = paths.topic(name)
         await asyncio.to_thread(client.create, path, data, makepath=True)
     finally:
         await asyncio.to_thread(client.stop)

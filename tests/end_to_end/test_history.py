@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.broker.history.segments import SegmentRules, Segments
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.lines import Parsed, Stamp
-from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic
+from broker_ctl.broker.history import SegmentRules, Segments
+from broker_ctl.cli.demo_cluster import SETTINGS
+from broker_ctl.core.history.catalog import KINDS, Parsed, Stamp
+from broker_ctl.core.model.names import RING_HIGH, BundleRange, Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster

@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.doctor.ensemble import examine_ensembles
-from broker_ctl.daemon.doctor.findings import Level
+from broker_ctl.daemon.doctor.machine import Level
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient

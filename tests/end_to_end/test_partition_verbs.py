@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.http_client import HttpClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually

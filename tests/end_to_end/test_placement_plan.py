@@ -10,9 +10,7 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, Topic
 from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

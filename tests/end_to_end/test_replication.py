@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import Assignment, TopicAssignment
+from broker_ctl.cli.demo_cluster import SETTINGS
+from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicPartition
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_topic
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
@@ -48,7 +47,7 @@ async def replicating(
         try:
             await eventually(lambda: knows(client, 3), what="three brokers")
             topic = TopicAssignment(TOPIC_ID, {0: Assignment((1, 2, 3))})
-            path = partition_paths.topic(PARTITION.topic)
+            path = paths.topic(PARTITION.topic)
             await asyncio.to_thread(client.create, path, encode_topic(topic), makepath=True)
         finally:
             await asyncio.to_thread(client.stop)
@@ -58,9 +57,9 @@ async def replicating(
 
 
 async def knows(client: KazooClient, count: int) -> bool:
-    if not await asyncio.to_thread(client.exists, partition_paths.BROKER_IDS):
+    if not await asyncio.to_thread(client.exists, paths.BROKER_IDS):
         return False
-    ids = await asyncio.to_thread(client.get_children, partition_paths.BROKER_IDS)
+    ids = await asyncio.to_thread(client.get_children, paths.BROKER_IDS)
     return len(ids) == count
 
 

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster

@@ -13,7 +13,7 @@ from typing import Any
 import pulsar.asyncio
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.embedded.daemons import DaemonProcess

@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from tests.linearizability.checker import Operation, check
 from tests.linearizability.models import OwnedHash, PartitionLog, VersionedNode
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from tests.support.pipeline.ingest_process import Ingest, differences
 from tests.support.pipeline.segment_files import small_history
 

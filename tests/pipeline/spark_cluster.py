@@ -30,14 +30,13 @@ from zipfile import ZipFile
 
 import pyspark
 
-from broker_ctl.cli.pipeline.backtest_table import to_row
-from broker_ctl.pipeline.backtest.candidates import Candidate, Named
+from broker_ctl.cli.pipeline.backtest import to_row
 from broker_ctl.pipeline.backtest.job import Replays, Verdict
-from broker_ctl.pipeline.backtest.tasks import replay_task, tasks_of
-from broker_ctl.pipeline.backtest.traces import synthetic_trace
+from broker_ctl.pipeline.backtest.results import Candidate, Named
+from broker_ctl.pipeline.backtest.tasks import replay_task, synthetic_trace, tasks_of
 from broker_ctl.pipeline.tables import HISTORY
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.workload.sources import Source
+from broker_ctl.simulation.replay.replay import POLICIES
+from broker_ctl.simulation.workload.scenario_workload import Source
 from tests.support.http.web_server import free_port
 from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.segment_files import small_history

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from broker_ctl.pipeline.caching import caching
+from broker_ctl.pipeline.session import caching
 
 
 def test_the_end_of_a_block_leaves_what_others_cache(spark: SparkSession) -> None:

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_ctl.core.history.catalog import SESSION_EVENTS
-from broker_ctl.core.history.leadership import SessionEventRow
+from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
-from broker_ctl.pipeline.reading.unpacking import MAX_LINE_BYTES
+from broker_ctl.pipeline.reading.judging import MAX_LINE_BYTES
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.tables import QUARANTINE, BatchRow
 from broker_ctl.pipeline.warehouse import open_warehouse

@@ -11,9 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from broker_ctl.core.history.catalog import BUNDLE_LOADS, OWNERSHIP_CHANGES, SESSION_EVENTS
-from broker_ctl.core.history.decisions import OwnershipChangeRow
-from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.rows import BundleLoadRow, OwnershipChangeRow, SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check, check_all

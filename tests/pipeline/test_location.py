@@ -5,7 +5,7 @@ import pytest
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.location import PACKAGES, Location, settings_for, write_location
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 
 PACKAGE = "spark.jars.packages"
 

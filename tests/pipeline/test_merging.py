@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.history.catalog import BUNDLE_LOADS, SESSION_EVENTS
-from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.rows import BundleLoadRow, SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import merging, tables
 from broker_ctl.pipeline.checks import check_all

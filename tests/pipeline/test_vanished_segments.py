@@ -7,8 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.core.history.catalog import OWNERSHIP_CHANGES, SESSION_EVENTS
-from broker_ctl.core.history.decisions import OwnershipChangeRow
-from broker_ctl.core.history.leadership import SessionEventRow
+from broker_ctl.core.history.rows import OwnershipChangeRow, SessionEventRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.reading.task import SegmentTask
 from broker_ctl.pipeline.settings import PipelineSettings

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.cli.main import main
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
-from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.rows import BundleLoadRow
 from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.profile_sql import profile_of_lines, profile_of_tables
 from tests.support.pipeline.segment_files import DAY_ONE_MS, HOUR_MS, line, write_segment

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.writer_lock import alone, taking_turns
+from broker_ctl.pipeline.filesystem import alone, taking_turns
 
 
 def test_a_second_ingest_into_the_same_tables_is_turned_away(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from tests.support.pipeline.ingest_process import ONE_BY_ONE, Ingest, differences
 from tests.support.pipeline.open_formats import OPEN
 from tests.support.pipeline.segment_files import small_history

@@ -6,10 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Topic
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.balancer_switch import disable_balancing, restore_balancing
+from broker_ctl.core.model.names import Bundle, Topic
+from broker_ctl.dataplane.pulsar.admin import PulsarAdmin, disable_balancing, restore_balancing
 from broker_ctl.errors import PeerRefused
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.controller.store.topic_ids import new_topic_id
+from broker_ctl.controller.store.loader import new_topic_id
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, LiveBroker, TopicAssignment
 from broker_ctl.java import first_new_enough, installed
 from broker_ctl.store.records.partitions import (

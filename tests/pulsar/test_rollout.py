@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker_ctl.cli.rollout.driver import Driver
-from broker_ctl.cli.runtime.formats import Output
+from broker_ctl.cli.rollout_driver import Driver
+from broker_ctl.cli.runtime.output import Output
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker_ctl.api.binary.enums import LookupType
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient, HttpReply

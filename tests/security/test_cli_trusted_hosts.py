@@ -16,7 +16,7 @@ import trustme
 from aiohttp import web
 
 from broker_ctl.cli.runtime.client import Client, Trust
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.core.model.broker import AllowedHosts
 from broker_ctl.errors import HttpError
 from tests.support.http.web_server import serving
 from tests.support.security.listener import HOST, Listener, listening

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient

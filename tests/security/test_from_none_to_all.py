@@ -21,11 +21,10 @@ from click.testing import CliRunner
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
-from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
+from broker_ctl.dataplane.bundles.serve_log import Verdict, judge, merge_logs, read_events
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.http_client import HttpClient

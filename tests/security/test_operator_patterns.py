@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from broker_ctl.api.admin.policy_matches import PolicyMatches
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
-from broker_ctl.core.model.safe_regex import MAX_TEXT_LENGTH, compiled, is_match
+from broker_ctl.api.admin.policies import PolicyMatches
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
+from broker_ctl.core.model.regular_expressions import MAX_TEXT_LENGTH, compiled, is_match
 from broker_ctl.errors import InvalidName
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers

@@ -12,13 +12,11 @@ from click.testing import CliRunner
 
 from broker_ctl import codec
 from broker_ctl.cli.main import main
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.replication import server
-from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
-from broker_ctl.dataplane.replication.tls import ReplicationTls
+from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, ReplicationTls, TcpNetwork
 from broker_ctl.errors import DataPlaneUnreachable
-from broker_ctl.security.certificates.spiffe import replica_broker_uri
+from broker_ctl.security.certificates.peer_certificate import replica_broker_uri
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, Planes, instruction, state
 from tests.support.security.authority import Authority

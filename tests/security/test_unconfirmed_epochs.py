@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient

@@ -4,9 +4,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from broker_ctl.settings.compat.deprecated import OLD_KEYS, SPELLINGS
-from broker_ctl.settings.compat.pulsar_keys import PULSAR_KEYS, is_pulsar_key
 from broker_ctl.settings.declarations import declared
+from broker_ctl.settings.pulsar_keys import OLD_KEYS, PULSAR_KEYS, SPELLINGS, is_pulsar_key
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
 from broker_ctl.settings.schema import unit_of
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.effect import is_used, without_effect
+from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.sources import read
 

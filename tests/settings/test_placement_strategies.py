@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import Settings
@@ -18,7 +18,7 @@ KEY = "loadBalancerLoadPlacementStrategy"
 Install = Callable[[str, str, str], None]
 PLACER = """
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.strategies.placement.policy import Choice
+from broker_ctl.core.strategies.placement.strategies import Choice
 
 class {name}:
     def select(self, view, bundle, candidates, rules):

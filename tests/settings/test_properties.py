@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.settings.properties import line_of, parse
 from broker_ctl.settings.schema import Entry
+from broker_ctl.settings.sources import line_of, parse
 
 
 def entries(text: str) -> dict[str, str]:

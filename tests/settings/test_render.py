@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.quiet_hours import QuietHours
-from broker_ctl.security.certificates.mapping_rules import MappingRules
+from broker_ctl.core.rules.limits import BrokerLimits, QuietHours
+from broker_ctl.security.certificates.certificate_roles import MappingRules
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.settings import properties
+from broker_ctl.settings import sources
 from broker_ctl.settings.addresses import (
     Address,
     HttpUrl,
@@ -23,8 +22,8 @@ from broker_ctl.settings.addresses import (
     StateUrl,
     StoreUrl,
 )
+from broker_ctl.settings.effect import render, render_plain
 from broker_ctl.settings.intake import take_in
-from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
 from broker_ctl.settings.schema import Setting
 from broker_ctl.settings.sources import read
@@ -117,7 +116,7 @@ def all_values() -> st.SearchStrategy[dict[str, Any]]:
 def test_rendered_settings_are_read_as_the_same_settings(values: dict[str, Any]) -> None:
     settings = Settings().with_values(values, {})
     for text in (render(settings), render_plain(settings)):
-        entries, problems = properties.parse(text, "a.conf")
+        entries, problems = sources.parse(text, "a.conf")
         intake = take_in(entries, DECLARATIONS)
         assert problems + intake.problems + intake.unused + intake.unknown == []
         assert Settings().with_values(intake.values, {}) == settings
@@ -125,7 +124,7 @@ def test_rendered_settings_are_read_as_the_same_settings(values: dict[str, Any])
 
 def test_broker_conf_holds_every_key_with_its_default() -> None:
     text = (CONFIG / "broker.conf").read_text(encoding="utf-8")
-    assert text == render(Settings()), "run: python -m broker_ctl.settings.render"
+    assert text == render(Settings()), "run: python -m broker_ctl.settings.effect"
     assert re.findall(r"^(\w+)=", text, re.MULTILINE) == list(DECLARATIONS)
 
 

@@ -10,11 +10,9 @@ from broker_ctl.core.planning.cycle import CycleMemory, decide
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
-from broker_ctl.core.strategies.shedding.sequence import SheddingSequence
-from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.policy_rules import shedding_rules
+from broker_ctl.core.strategies.shedding.policy import SheddingSequence
+from broker_ctl.core.strategies.shedding.threshold import OverloadShedder, ThresholdShedder
+from broker_ctl.daemon.wiring.rules import leader_rules, shedding_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load, with_dynamic
@@ -24,7 +22,7 @@ from tests.support.clusters.views import cluster
 KEY = "loadBalancerLoadSheddingStrategy"
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."
 SHEDDER = """
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
+from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 
 class {name}(OverloadShedder):
     pass

@@ -7,11 +7,9 @@ import pytest
 
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.balance.profile import ProfileRules
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.model.scenario import Scenario
+from broker_ctl.simulation.model.scenario import Pace, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, next_day, plan_day, profile_of
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.replay import Course
+from broker_ctl.simulation.replay.replay import POLICIES, Course
 from tests.support.pipeline.small_scenarios import MB, small
 
 NIGHT_MIN = DAY_MIN // 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.constraints import IsolationPolicy, UnloadScope
+from broker_ctl.core.model.broker import IsolationPolicy, UnloadScope
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.records.constraints import (

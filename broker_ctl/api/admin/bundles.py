@@ -1,37 +1,128 @@
-"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand.
+"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand."""
 
-Docs: pulsar-admin-api. The owner of a bundle handles unload and split; other brokers redirect the
-request to it. The leader handles moves, because it reserves the destination; in Pulsar the
-destination is a hint that the next lookup may miss. The leader also handles requests for LARGEST
-and HOT, because only it knows which bundles they are. Requests for a namespace of another cluster
-are redirected to that cluster.
-"""
-
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.redirects import (
-    PROOF,
-    redirect,
-    redirect_to_broker,
-    redirect_to_leader,
+from broker_ctl.api.http.redirects import PROOF, redirect, redirect_to_broker, redirect_to_leader
+from broker_ctl.api.http.request_params import (
+    bundle_in,
+    flag,
+    is_dry_run,
+    json_in,
+    namespace_in,
+    report_dry_run,
+    supports_dry_run,
 )
-from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Redirect
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES
-from broker_ctl.errors import BundleGone, ForeignNamespace, InvalidName, SettingsError
+from broker_ctl.broker.ownership.ownership import Owner
+from broker_ctl.core.model.names import RING_HIGH, Bundle, BundleRange, Namespace
+from broker_ctl.core.strategies.splitting.algorithms import SPLITTING
+from broker_ctl.core.strategies.splitting.candidates import SPECIAL_NAMES
+from broker_ctl.errors import (
+    BrokerCtlError,
+    BundleGone,
+    ForeignNamespace,
+    HttpError,
+    InvalidName,
+    NotOwner,
+    SettingsError,
+)
+from broker_ctl.peer_http import Source
+
+# Unloading the bundles of a namespace at their owners.
+
+
+_UNLOADS_IN_FLIGHT: Final = 8
+
+
+class Unloads:
+    """Unloads of bundles for operators, and for changed isolation policies."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
+
+    async def own(self, bundle: Bundle) -> None:
+        """Unload a bundle of this broker."""
+        try:
+            await self._services.ownership.unload(bundle)
+        except NotOwner:
+            # It was released between the check and the unload, which is the wanted result.
+            return
+
+    async def owners(self, namespace: Namespace) -> dict[str, int]:
+        """Return the number of the namespace's bundles at each broker.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+        """
+        counts: Counter[str] = Counter()
+        for bundle in (await self._services.namespaces.ring(namespace)).bundles:
+            owner = await self._services.ownership.owner_of(bundle)
+            if owner is not None:
+                counts[owner.urls.broker_id] += 1
+        return dict(counts)
+
+    async def namespace(
+        self, namespace: Namespace, is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Unload the bundles of brokers whose id ``is_wanted``; continues after a failure.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+            ApiError: 503, some bundles could not be unloaded; the others were.
+        """
+        waiting = iter((await self._services.namespaces.ring(namespace)).bundles)
+        failures: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            for number in range(_UNLOADS_IN_FLIGHT):
+                work = self._each(waiting, is_wanted, failures)
+                group.create_task(work, name=f"unload namespace {number}")
+        if failures:
+            reason = f"{len(failures)} bundles could not be unloaded, first {failures[0]}"
+            raise ApiError(503, reason, kind="UnloadFailed")
+
+    async def _each(
+        self, waiting: Iterator[Bundle], is_wanted: Callable[[str], bool], failures: list[str]
+    ) -> None:
+        for bundle in waiting:
+            try:
+                owner = await self._services.ownership.owner_of(bundle)
+                if owner is None or not is_wanted(owner.urls.broker_id):
+                    continue
+                if owner.is_self:
+                    await self.own(bundle)
+                else:
+                    await self._at(owner, bundle)
+            except BrokerCtlError as met:
+                failures.append(f"{bundle.range}: {met}")
+
+    async def _at(self, owner: Owner, bundle: Bundle) -> None:
+        path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
+        reply = await self._dependencies.peers.request("PUT", owner.urls, path, Source.OWNER)
+        # Redirected (307): that owner has released the bundle meanwhile.
+        if reply.status not in {204, 307}:
+            raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")
+
+
+# ``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand.
+#
+# Docs: pulsar-admin-api. The owner of a bundle handles unload and split; other brokers redirect
+# the request to it. The leader handles moves, because it reserves the destination; in Pulsar the
+# destination is a hint that the next lookup may miss. The leader also handles requests for
+# LARGEST and HOT, because only it knows which bundles they are. Requests for a namespace of
+# another cluster are redirected to that cluster.
+
 
 _SPECIFIED: Final = "specified_positions_divide"
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
-from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
+from broker_ctl.api.http.request_params import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS, DynamicConfiguration
 
 _CONFIGURATION: Final = "/admin/v2/brokers/configuration"

@@ -1,26 +1,71 @@
-"""``/admin/v2/clusters/...``: isolation policies and failure domains.
+"""``/admin/v2/clusters/...``: isolation policies, failure domains, and their brokers."""
 
-Docs: pulsar-isolation, pulsar-admin-api.
-"""
-
+import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.admin.bulk_unload import Unloads
-from broker_ctl.api.admin.policy_matches import PolicyMatches
+from broker_ctl.api.admin.bundles import Unloads
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.request_params import object_in
+from broker_ctl.api.http.request_params import (
+    is_dry_run,
+    object_in,
+    report_dry_run,
+    supports_dry_run,
+)
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.broker.policies.isolation_policies import allows, parse_policy
-from broker_ctl.broker.policies.validation import require_short_broker
-from broker_ctl.core.model.constraints import Constraints
+from broker_ctl.broker.policies.constraints import allows, parse_policy, require_short_broker
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy, host_of
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.regular_expressions import is_match
 from broker_ctl.errors import NamespaceMissing, PolicyMissing
+
+# Which isolation policies match a broker, one pattern in each iteration of the event loop.
+#
+# A match may take a tenth of a second (`safe_regex`), a policy has many patterns, and a client
+# chooses the id of a broker that is not alive. So one request at a time is answered, and
+# heartbeats and other requests have their turns between two matches.
+
+
+class PolicyMatches:
+    """Matches of all requests of a server."""
+
+    def __init__(self) -> None:
+        self._matching = asyncio.Lock()
+
+    async def row_of(self, constraints: Constraints, broker_id: str) -> dict[str, Any]:
+        """Pulsar's BrokerNamespaceIsolationData of a broker."""
+        row: dict[str, Any] = {"brokerName": broker_id, "primary": False}
+        async with self._matching:
+            found = await _first_match(constraints, host_of(broker_id))
+        if found is not None:
+            policy, is_primary = found
+            row |= {
+                "policyName": policy.name,
+                "primary": is_primary,
+                "namespaceRegex": policy.namespaces,
+            }
+        return row
+
+
+async def _first_match(constraints: Constraints, host: str) -> tuple[IsolationPolicy, bool] | None:
+    """The first policy that has the broker, and whether as a primary."""
+    for policy in constraints.isolation:
+        for patterns, is_primary in ((policy.primary, True), (policy.secondary, False)):
+            for pattern in patterns:
+                await asyncio.sleep(0)
+                if is_match(pattern, host):
+                    return policy, is_primary
+    return None
+
+
+# ``/admin/v2/clusters/...``: isolation policies and failure domains.
+#
+# Docs: pulsar-isolation, pulsar-admin-api.
+
 
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _ISOLATION: Final = f"{_CLUSTER}/namespaceIsolationPolicies"

@@ -12,9 +12,9 @@ from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.request_params import bundle_in, object_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.policies.resource_quotas import ResourceQuotas, parse_quota
+from broker_ctl.broker.policies.policies import ResourceQuotas, parse_quota
 from broker_ctl.codec import decode
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BundleGone
 
 _DEFAULT: Final = "/admin/v2/resource-quotas"

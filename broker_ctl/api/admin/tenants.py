@@ -9,8 +9,13 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change, value_before
-from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.request_params import fields_in, flag
+from broker_ctl.api.http.request_params import (
+    fields_in,
+    flag,
+    is_dry_run,
+    report_dry_run,
+    supports_dry_run,
+)
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.tenants import TenantInfo, Tenants
 from broker_ctl.core.model.field_kinds import TENANT_INFO

@@ -12,10 +12,8 @@ from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
 from broker_ctl.api.binary.workers import Workers
-from broker_ctl.instruments.binary import BinaryInstruments
-from broker_ctl.instruments.bounds import BoundInstruments
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
-from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.instruments.clients import BinaryInstruments, BoundInstruments
+from broker_ctl.security.client_limits import FailureDelays, RequestRates
 from broker_ctl.tasks import wait_until
 
 log = logging.getLogger(__name__)

@@ -34,13 +34,19 @@ from typing import Final, cast
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
-from broker_ctl.api.binary.conversation import Challenge, Conversation, Enqueue, Leave, Resume
-from broker_ctl.api.binary.credentials import RefreshTimer
-from broker_ctl.api.binary.frames import Frames, MalformedFrame
-from broker_ctl.api.binary.states import State
+from broker_ctl.api.binary.conversation import (
+    Challenge,
+    Conversation,
+    Enqueue,
+    Leave,
+    Resume,
+    State,
+)
+from broker_ctl.api.binary.handshake import RefreshTimer
+from broker_ctl.api.binary.replies import Frames, MalformedFrame
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.security.certificates.peer_certificate import peer_certificate
-from broker_ctl.security.client_limits.origins import origin_of
+from broker_ctl.security.client_limits import origin_of
 
 COMMANDS_A_TURN: Final = 64
 

@@ -4,20 +4,16 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.instruments.binary import BinaryInstruments
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BinaryInstruments, BoundInstruments
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.authorization import Authorization
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
-from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.security.authorization import Authorization, AuthorizationPolicy, ClusterRoles
+from broker_ctl.security.client_limits import FailureDelays, RequestRates
 from broker_ctl.tracing.spans import Tracer
 
 

@@ -7,24 +7,22 @@ from typing import Final
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
-from broker_ctl.api.binary.original_principals import OriginalPrincipalRefused, clients_of
+from broker_ctl.api.binary.handshake import OriginalPrincipalRefused, clients_of
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
 )
 from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
-from broker_ctl.api.binary.refusals import server_error_of
+from broker_ctl.api.binary.replies import server_error_of
 from broker_ctl.api.binary.workers import Request
-from broker_ctl.api.http.listeners import listener_of
+from broker_ctl.api.http.redirects import listener_of
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Answer, Connect, PeerCluster, Redirect
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
-from broker_ctl.security.authorization.authorization import Client
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.security.authorization import Client, Operation, Resource
 from broker_ctl.tracing.spans import request_span
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of
 from broker_ctl.security.audit.log import AuditLog
-from broker_ctl.security.authorization.authorization import Client
+from broker_ctl.security.authorization import Client
 
 # Other errors say nothing of what a client may do.
 _REFUSALS: Final = frozenset(

@@ -1,16 +1,137 @@
-"""Replies to clients, as frames."""
+"""Replies as frames: answers, and the ServerError of each error (docs: pulsar-binary-lookup)."""
 
+import struct
 from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
-from broker_ctl.api.binary.frames import frame
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     BaseCommand,
     CommandLookupTopicResponse,
     CommandPartitionedTopicMetadataResponse,
 )
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.broker import LookupUrls
+from broker_ctl.errors import (
+    AuthorityLost,
+    BrokerCtlError,
+    Draining,
+    ForeignNamespace,
+    InvalidName,
+    NamespaceMissing,
+    NoBroker,
+    NoLeader,
+    TopicMissing,
+)
+
+# A client's stream of bytes, cut into commands (docs: pulsar-binary-lookup).
+#
+# A frame is the size of what follows, the size of the command, the command. Pulsar takes frames
+# of 5 MiB + 10 KiB, because messages travel in them. No message is accepted here, and what may
+# follow a command, its payload, is refused: so the bound is that of a lookup. A topic's name has
+# at most 4 KiB and a bit, and a proxy adds the client's token; 16 KiB hold both, twice, and ten
+# thousand clients that stop in the middle of a frame hold no more than 160 MiB.
+
+
+MAX_COMMAND_BYTES: Final = 16 * 1024
+
+_SIZES: Final = struct.Struct("!II")
+_SIZE_BYTES: Final = 4
+
+
+class MalformedFrame(BrokerCtlError):
+    """The bytes are not a frame that is accepted here; nothing after them can be read."""
+
+
+def frame(command: bytes) -> bytes:
+    """A command, ready to be written."""
+    size = len(command)
+    return _SIZES.pack(size + _SIZE_BYTES, size) + command
+
+
+class Frames:
+    """Assembles frames that span many reads; returns one command at a time."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._offset = 0  # of the first byte that was not given out
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        self._keep_rest()
+        self._data += data
+
+    def next(self) -> bytes | None:
+        """The next command; None: it has not come whole.
+
+        Raises:
+            MalformedFrame: as soon as the sizes are there.
+        """
+        data, start = self._data, self._offset + _SIZES.size
+        if start > len(data):
+            self._keep_rest()
+            return None
+        total, size = _SIZES.unpack_from(data, self._offset)
+        if total > MAX_COMMAND_BYTES + _SIZE_BYTES:
+            raise MalformedFrame(f"a frame of {total} bytes; at most {MAX_COMMAND_BYTES} are taken")
+        if total != size + _SIZE_BYTES:
+            what = "a payload" if total > size + _SIZE_BYTES else "less than its command"
+            raise MalformedFrame(f"a frame of {total} bytes with {what}: {size} bytes of command")
+        end = start + size
+        if end > len(data):
+            self._keep_rest()
+            return None
+        self._offset = end
+        return data[start:end]
+
+    def _keep_rest(self) -> None:
+        # A client that stops in the middle of a frame must not keep earlier frames in memory.
+        self._data, self._offset = self._data[self._offset :], 0
+
+
+# The ServerError of each error (docs: pulsar-binary-lookup).
+#
+# The choice decides what a client does next. ServiceNotReady makes the Java client leave the
+# connection and look for another broker: right if this broker cannot answer for now. MetadataError
+# makes a client ask again here, soon. TopicNotFound, InvalidTopicName and NotAllowedError make it
+# give up with the reason.
+
+
+_ERRORS: Final[tuple[tuple[type[BrokerCtlError], ServerError], ...]] = (
+    (InvalidName, ServerError.InvalidTopicName),
+    # Pulsar answers MetadataError to a LOOKUP in a namespace that does not exist, and its
+    # clients repeat it until they time out. A request for partitions is answered alike.
+    (NamespaceMissing, ServerError.TopicNotFound),
+    (TopicMissing, ServerError.TopicNotFound),
+    (ForeignNamespace, ServerError.NotAllowedError),
+    (AuthorityLost, ServerError.ServiceNotReady),
+    (NoLeader, ServerError.ServiceNotReady),
+    (NoBroker, ServerError.ServiceNotReady),
+    (Draining, ServerError.ServiceNotReady),
+)
+_BUSY: Final = 503
+_FORBIDDEN: Final = 403
+
+
+def server_error_of(met: BrokerCtlError) -> ServerError:
+    """The ServerError that answers a request which failed with this error.
+
+    What is not listed is a matter of metadata: a bundle on its way, a store that does not answer.
+    All of it may be over when the client asks again.
+    """
+    if isinstance(met, ApiError):
+        if met.status == _FORBIDDEN:
+            return ServerError.AuthorizationError
+        is_busy = met.status == _BUSY
+        return ServerError.TooManyRequests if is_busy else ServerError.NotAllowedError
+    for kind, error in _ERRORS:
+        if isinstance(met, kind):
+            return error
+    return ServerError.MetadataError
+
+
+# Replies to clients, as frames.
+
 
 # The newest protocol version that is known here.
 PROTOCOL_VERSION: Final = 21

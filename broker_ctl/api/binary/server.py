@@ -11,7 +11,7 @@ from broker_ctl.api.binary.connection import Connection
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.lookups import Lookups
 from broker_ctl.api.binary.workers import Workers
-from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits import connections
 from broker_ctl.api.http.limits.acceptor import PlainPorts
 from broker_ctl.api.http.limits.handshakes import Handshakes
 from broker_ctl.errors import StartError
@@ -117,15 +117,15 @@ class BinaryServer:
 def _within_descriptors(rules: BinaryRules) -> BinaryRules:
     """The rules, with no more sockets than this process can have for such clients."""
     wanted = rules.max_connections or sys.maxsize
-    most = descriptors.cap(wanted, descriptors.BINARY)
+    most = connections.cap(wanted, connections.BINARY)
     if rules.max_connections:
         what, key = "binary", "brokerMaxConnections"
-        most = descriptors.cap_and_log(wanted, descriptors.BINARY, what, key)
-    waiting = descriptors.cap(rules.max_waiting, descriptors.BINARY_WAITING)
+        most = connections.cap_and_log(wanted, connections.BINARY, what, key)
+    waiting = connections.cap(rules.max_waiting, connections.BINARY_WAITING)
     return replace(
         rules,
         max_connections=0 if most == sys.maxsize else most,
         max_waiting=waiting,
         max_waiting_of_address=max(1, min(rules.max_waiting_of_address, waiting // 2)),
-        max_refused=descriptors.cap(rules.max_refused, descriptors.BINARY_REFUSED),
+        max_refused=connections.cap(rules.max_refused, connections.BINARY_REFUSED),
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.api.binary.enums import CommandType
-from broker_ctl.security.authorization.authorization import Client
+from broker_ctl.security.authorization import Client
 from broker_ctl.tasks import TaskScope
 
 # Some 25 us each: a turn takes 3 ms.

@@ -1,15 +1,62 @@
-"""Forms of the console: small, and read for a bounded number of clients at a time."""
+"""Forms of the console, and the headers of its pages."""
 
 from collections import Counter
 from typing import Final
 from urllib.parse import parse_qsl
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.limits.connections import Connection
-from broker_ctl.api.http.responses import ApiError
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.api.http.responses import ApiError, ApiResponse
+from broker_ctl.console.render import Asset
+from broker_ctl.instruments.clients import BoundInstruments
+
+# Responses of the console: HTML and static files, under a strict Content-Security-Policy.
+
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+SAFE_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    # The origin of a form's request is judged: with no-referrer a browser would hide it.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+
+
+def html_page(body: str, status: int = 200) -> ApiResponse:
+    """A page, which no cache keeps: it is of one client and one moment."""
+    return ApiResponse(
+        text=body,
+        status=status,
+        content_type="text/html",
+        charset="utf-8",
+        headers={**SAFE_HEADERS, hdrs.CACHE_CONTROL: "no-store"},
+    )
+
+
+def static(asset: Asset) -> ApiResponse:
+    """A static file; its name changes with its content, so that browsers never ask again."""
+    return ApiResponse(
+        body=asset.body,
+        content_type=asset.content_type,
+        charset="utf-8",
+        headers={**SAFE_HEADERS, hdrs.CACHE_CONTROL: _IMMUTABLE},
+    )
+
+
+def see_other(location: str) -> ApiResponse:
+    """Another page of the console, to be fetched by GET."""
+    return ApiResponse(status=303, headers={**SAFE_HEADERS, hdrs.LOCATION: location})
+
+
+# Forms of the console: small, and read for a bounded number of clients at a time.
+
 
 _TYPE: Final = "application/x-www-form-urlencoded"
 # A token has up to 8 KiB, and the moves of a plan are a form of an operator.

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from aiohttp import web
 
 from broker_ctl.api.console import screens
-from broker_ctl.api.console.html import SAFE_HEADERS
+from broker_ctl.api.console.forms import SAFE_HEADERS
 from broker_ctl.api.console.reading import Reading, Refused
 from broker_ctl.api.console.screens import Show
 from broker_ctl.api.http.responses import ApiError, EventStream

@@ -5,13 +5,52 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from broker_ctl.api.console import html, screens
+from broker_ctl.api.console import forms, screens
 from broker_ctl.api.console.live import ROOT as LIVE_ROOT
-from broker_ctl.api.console.reading import Reading, Refused
+from broker_ctl.api.console.reading import (
+    Answer,
+    Calls,
+    ConsoleRules,
+    Reading,
+    Refused,
+    forward_to_brokers,
+)
 from broker_ctl.api.console.screens import Show
+from broker_ctl.api.console.sessions import Sessions
+from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.responses import ApiError, ApiResponse
-from broker_ctl.console.assets import assets_by_name
-from broker_ctl.console.render import render
+from broker_ctl.console.render import assets_by_name, render
+
+# The console of one process, built from its dependencies.
+
+
+def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: Answer) -> Reading:
+    """What the console of a process reads, and acts through.
+
+    ``answer`` answers the requests that its pages make for their clients.
+    """
+    forwarding = dependencies.forwarding
+    forward = None if forwarding is None else forward_to_brokers(dependencies.cluster, forwarding)
+    console = ConsoleRules(
+        rules.cluster,
+        dependencies.own_id,
+        is_served=rules.has_console,
+        is_read_only=rules.is_console_read_only,
+        authenticator=rules.authenticator,
+        policy=rules.policy,
+    )
+    sessions = Sessions(dependencies.own_id, dependencies.clock)
+    return Reading(
+        Calls(answer, forward, dependencies.cluster.urls_of),
+        dependencies.clock,
+        console,
+        sessions,
+        dependencies.instruments.bounds,
+    )
+
+
+# ``/ui/``: the pages of the console, as HTML that needs no script.
+
 
 ROOT: Final = "/ui/"
 
@@ -50,7 +89,7 @@ class ConsoleRoutes:
         asset = assets_by_name().get(request.match_info["name"])
         if asset is None:
             raise ApiError(404, "the console has no such file", kind="NoFile")
-        return html.static(asset)
+        return forms.static(asset)
 
     async def now(self, request: web.Request) -> web.Response:
         """The console: how the cluster is, what its leader does, and why."""
@@ -90,7 +129,7 @@ class ConsoleRoutes:
 
     async def glossary(self, request: web.Request) -> web.Response:
         """The console: the terms that it uses."""
-        return html.page(
+        return forms.html_page(
             render("glossary.html", frame=self._reading.frame(request, "glossary", None))
         )
 
@@ -119,13 +158,13 @@ class ConsoleRoutes:
             part=screen.part,
             **screen.values,
         )
-        return html.page(shown)
+        return forms.html_page(shown)
 
     def _refusal(self, request: web.Request, refused: Refused) -> web.Response:
         status = refused.reply.status
         if status == HTTPStatus.UNAUTHORIZED:
             frame = self._reading.frame(request, "sign-in", None)
-            return html.page(render("sign_in.html", frame=frame, problem=""), status)
+            return forms.html_page(render("sign_in.html", frame=frame, problem=""), status)
         return self._problem(request, "Not allowed", str(refused), status)
 
     def _problem(
@@ -133,7 +172,7 @@ class ConsoleRoutes:
     ) -> web.Response:
         frame = self._reading.frame(request, page, None)
         shown = render("problem.html", frame=frame, title=title, reason=reason, hint="")
-        return html.page(shown, status)
+        return forms.html_page(shown, status)
 
 
 def _live_address(request: web.Request) -> str:

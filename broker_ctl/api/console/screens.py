@@ -8,15 +8,10 @@ from urllib.parse import quote, urlencode
 from aiohttp import web
 
 from broker_ctl.api.console.reading import CLUSTER, Reading
-from broker_ctl.console.pages.bundles import bundles_page
+from broker_ctl.console.pages.bundles import bundles_page, partitions_page, policies_page, topics_of
 from broker_ctl.console.pages.history import TIMES, history_page, times_wanted
 from broker_ctl.console.pages.now import now_page
-from broker_ctl.console.pages.partitions import partitions_page
-from broker_ctl.console.pages.plan import plan_page
-from broker_ctl.console.pages.policies import policies_page
-from broker_ctl.console.pages.rollout import rollout_page
-from broker_ctl.console.pages.settings import settings_page
-from broker_ctl.console.pages.topics import topics_of
+from broker_ctl.console.pages.plan import plan_page, rollout_page, settings_page
 
 _EXPLAIN: Final = "/control/v1/explain"
 _DRAINS: Final = "/control/v1/drains"

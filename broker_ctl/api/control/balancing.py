@@ -10,30 +10,22 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
-from broker_ctl.api.http.access.authorization import (
-    operator_of,
-    record_claimed_operator,
-)
+from broker_ctl.api.http.access.authorization import operator_of, record_claimed_operator
 from broker_ctl.api.http.dependencies import ControlDependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import flag_in
 from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import (
     flag,
+    is_dry_run,
     object_in,
+    supports_dry_run,
     whole_number_in,
 )
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
-from broker_ctl.core.cluster.directives import (
-    MOST_REASON,
-    MOST_WHO,
-    AuditInfo,
-    DrainTerms,
-    Pause,
-)
+from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, DrainTerms, Pause
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.core.history.balance_trace import MOST_POINTS
+from broker_ctl.core.history.rows import MOST_POINTS
 from broker_ctl.errors import OrderConflict
 
 _PAUSE: Final = "/control/v1/pause"

@@ -14,7 +14,6 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import may_everywhere
 from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import (
     MOST_PARTITIONS,
     THROTTLE,
@@ -35,12 +34,17 @@ from broker_ctl.api.http.partition_params import (
     topic_in_path,
 )
 from broker_ctl.api.http.redirects import redirect_to_controller
-from broker_ctl.api.http.request_params import object_in, whole_number_in
+from broker_ctl.api.http.request_params import (
+    is_dry_run,
+    object_in,
+    supports_dry_run,
+    whole_number_in,
+)
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import InvalidReplicas
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization import Operation
 
 _ROOT: Final = "/control/v1/partitions"
 _TOPICS: Final = f"{_ROOT}/topics"

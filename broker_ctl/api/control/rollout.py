@@ -11,14 +11,13 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import operator_of, record_claimed_operator
 from broker_ctl.api.http.dependencies import ControlDependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import flag_in
 from broker_ctl.api.http.redirects import redirect_to_leader
-from broker_ctl.api.http.request_params import object_in, whole_number
+from broker_ctl.api.http.request_params import is_dry_run, object_in, supports_dry_run, whole_number
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.balancer.admin.rollout import ACTS, REPORTS, RolloutOperations, RolloutRequest
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO
-from broker_ctl.core.rollout.order import RolloutScope
+from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.core.rollout.rollout import MOST_NOTE, RolloutTerms
 
 _ROLLOUT: Final = "/control/v1/rollout"

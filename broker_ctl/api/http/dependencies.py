@@ -5,29 +5,26 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Protocol
 
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
-from broker_ctl.api.http.access.peer_requests import PeerRequests
+from broker_ctl.api.http.access.peer_requests import BrokerCertificates, PeerRequests
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.lookup import Lookup
-from broker_ctl.broker.ownership.split_boundaries import Boundaries
-from broker_ctl.broker.ownership.topics import OwnTopics
+from broker_ctl.broker.lookup.lookup import LeaseGuard, Lookup
+from broker_ctl.broker.ownership.command_handler import OwnTopics
+from broker_ctl.broker.ownership.ring_change import Boundaries
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import Clock
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.algorithms import SPLITTING
 from broker_ctl.http_client import Sign
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.client_limits.request_rates import RateLimits
-from broker_ctl.settings.http_ports import HttpPort, PortRole
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
+from broker_ctl.security.client_limits import RateLimits
+from broker_ctl.settings.publishing import HttpPort, PortRole
 from broker_ctl.tracing.spans import Tracer
 
 

@@ -1,46 +1,95 @@
-"""The steps of every request.
-
-Before the handler: the turn in the event loop, routing, the rate of the address, the protection
-against web pages of other sites, the check for compressed bodies, authorization, the concurrency
-limit, the rate of the role, the check for dry runs. Nothing is held or read for a client before it
-is known who it is. After it: an exception becomes a
-response, which goes to the audit log and is counted by route, method and status. Built on aiohttp's
-`web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
-"""
+"""The steps of every request."""
 
 import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from broker_ctl.api.http import dry_runs
+from broker_ctl.api.http import request_params
 from broker_ctl.api.http.access import peer_requests
 from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer, Undecided
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
-from broker_ctl.api.http.access.route_rules import access_of
-from broker_ctl.api.http.access.rules import Access
+from broker_ctl.api.http.access.route_rules import Access, PortFilter, access_of
 from broker_ctl.api.http.broker_process import explain_unserved
-from broker_ctl.api.http.eager import Steps, in_task, recall_of
-from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
-from broker_ctl.api.http.limits.bodies import Bodies
-from broker_ctl.api.http.limits.concurrency import RequestClasses
-from broker_ctl.api.http.limits.connections import BoundedServer, Connection
-from broker_ctl.api.http.limits.deadlines import Deadlines
-from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
-from broker_ctl.api.http.limits.overload import Overload
-from broker_ctl.api.http.limits.rates import HttpRates
-from broker_ctl.api.http.port_routes import PortFilter
-from broker_ctl.api.http.responses import ApiError
-from broker_ctl.api.http.routing import RoutedRequest, RouteTable
-from broker_ctl.api.http.server_log import ServerLog
-from broker_ctl.api.http.traced import note_status, traced
+from broker_ctl.api.http.limits.connections import Bodies, BoundedServer, Connection
+from broker_ctl.api.http.limits.rates import FailedAuthentications, HttpRates
+from broker_ctl.api.http.limits.requests import Deadlines, Overload, RequestClasses
+from broker_ctl.api.http.responses import ApiError, ErrorRenderer, route_of
+from broker_ctl.api.http.routing import RoutedRequest, RouteTable, Steps, in_task, recall_of
 from broker_ctl.instruments.kinds import Counter
-from broker_ctl.settings.http_ports import PortRole
-from broker_ctl.tracing.spans import Tracer
+from broker_ctl.settings.publishing import PortRole
+from broker_ctl.tracing.spans import NO_SPAN, TRACEPARENT, Span, Tracer, request_span
+
+log = logging.getLogger(__name__)
+
+# Messages of aiohttp's server, in this package's log.
+#
+# Malformed requests get a 400 and are counted. An error with a traceback for each would let a slow
+# client fill a disk.
+
+
+class ServerLog(logging.LoggerAdapter[logging.Logger]):
+    """Logs server errors as errors, malformed requests at debug level.
+
+    Args:
+        on_malformed: called for each request that is not HTTP.
+    """
+
+    def __init__(self, on_malformed: Callable[[], None]) -> None:
+        super().__init__(log)
+        self._on_malformed = on_malformed
+
+    def log(
+        self, level: int, msg: object, *args: object, exc_info: Any = None, **kwargs: Any
+    ) -> None:
+        """Log a message of the server."""
+        if isinstance(exc_info, HttpProcessingError):
+            self._on_malformed()
+            super().log(logging.DEBUG, "malformed HTTP request: %s", type(exc_info).__name__)
+            return
+        super().log(level, msg, *args, exc_info=exc_info, **kwargs)
+
+
+# The span of a request that has passed authorization: its route, method, status.
+
+
+def traced(
+    tracer: Tracer | None, request: web.Request, route: str
+) -> AbstractContextManager[Span | None]:
+    """For the length of the block a span, which continues the trace of the client if it has one."""
+    if tracer is None:
+        return NO_SPAN
+    return request_span(
+        tracer,
+        f"{request.method} {route}",
+        parent=request.headers.get(TRACEPARENT, ""),
+        **{"http.request.method": request.method, "http.route": route},
+    )
+
+
+def note_status(span: Span | None, response: web.StreamResponse) -> None:
+    """Add what was answered."""
+    if span is not None:
+        span.set("http.response.status_code", response.status)
+
+
+# The steps of every request.
+#
+# Before the handler: the turn in the event loop, routing, the rate of the address, the protection
+# against web pages of other sites, the check for compressed bodies, authorization, the
+# concurrency limit, the rate of the role, the check for dry runs. Nothing is held or read for a
+# client before it is known who it is. After it: an exception becomes a response, which goes to
+# the audit log and is counted by route, method and status. Built on aiohttp's `web.Server` rather
+# than `web.Application`, whose overhead is a third of a warm lookup.
+
 
 _UNKNOWN: Final = "unknown"
 _REFUSED: Final = "refused"
@@ -225,7 +274,7 @@ class Dispatcher:
             await _meet_expectation(request)
         self._rates.check_role(request)
         await peer_requests.check_body(request)
-        dry_runs.check(request)
+        request_params.check(request)
         await self._audit.begin(request, route)
         request.is_admitted = True
         recall = recall_of(request.match_info.handler)

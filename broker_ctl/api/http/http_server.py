@@ -9,30 +9,24 @@ from aiohttp import web
 from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
+from broker_ctl.api.http.access.route_rules import PortFilter, routes_of_ports
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
-from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits import connections
 from broker_ctl.api.http.limits.acceptor import PlainPorts
-from broker_ctl.api.http.limits.bodies import Bodies
-from broker_ctl.api.http.limits.concurrency import RequestClasses
-from broker_ctl.api.http.limits.connections import BoundedServer
-from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
+from broker_ctl.api.http.limits.connections import Bodies, BoundedServer
 from broker_ctl.api.http.limits.handshakes import Handshakes
-from broker_ctl.api.http.limits.loop_lag import LoopLag
-from broker_ctl.api.http.limits.overload import Overload
-from broker_ctl.api.http.limits.rates import HttpRates
-from broker_ctl.api.http.limits.turns import Turns
-from broker_ctl.api.http.port_routes import PortFilter, routes_of_ports
+from broker_ctl.api.http.limits.rates import FailedAuthentications, HttpRates
+from broker_ctl.api.http.limits.requests import LoopLag, Overload, RequestClasses, Turns
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
-from broker_ctl.security.authorization.authorization import Authorization
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
-from broker_ctl.security.client_limits.request_rates import RequestRates
-from broker_ctl.settings.http_ports import KEYS, HttpPort, PortRole
+from broker_ctl.security.authorization import Authorization
+from broker_ctl.security.client_limits import FailureDelays, RequestRates
+from broker_ctl.settings.publishing import KEYS, HttpPort, PortRole
 from broker_ctl.tasks import TaskScope, wait_until
 from broker_ctl.tracing.spans import Tracer
 
@@ -176,9 +170,9 @@ class HttpServer:
             access_log=None,
             lingering_time=_LINGER_S,
             idle_timeout_s=rules.idle_timeout_s,
-            max_connections=descriptors.cap_and_log(
+            max_connections=connections.cap_and_log(
                 rules.max_connections,
-                descriptors.HTTP / len(rules.ports),
+                connections.HTTP / len(rules.ports),
                 "HTTP",
                 "maxHttpServerConnections",
             ),

@@ -10,12 +10,15 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.core.partitions.names import (
+from broker_ctl.core.partitions.values import (
+    MIN_ISR,
+    UNCLEAN,
+    RuleChanges,
     TopicPartition,
+    TopicRules,
     validate_topic,
     validate_topic_id,
 )
-from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 
 # Bytes a second for replicas that reassignments add.
 THROTTLE: Final = "throttle_bytes_per_s"

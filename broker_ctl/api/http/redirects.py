@@ -6,13 +6,35 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from broker_ctl.api.http.access.route_rules import is_of_client
 from broker_ctl.api.http.dependencies import Cluster
-from broker_ctl.api.http.port_routes import is_of_client
 from broker_ctl.api.http.responses import ApiError, ApiResponse, may_share, repeated_redirect
 from broker_ctl.api.http.routing import RoutedRequest
-from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.peer_http import urls_at
+
+# Addresses of a broker's advertised listener.
+
+
+def listener_of(urls: BrokerUrls, name: str | None) -> AdvertisedListener:
+    """The broker's listener of that name; without a name, its own addresses.
+
+    Raises:
+        ApiError: 412, it has no such listener.
+    """
+    if not name:
+        return AdvertisedListener(
+            "", urls.native_url, urls.native_url_tls, urls.web_url, urls.web_url_tls
+        )
+    for listener in urls.listeners:
+        if listener.name == name:
+            return listener
+    raise ApiError(412, f"{urls.broker_id} has no listener of that name")
+
+
+# Redirects to another broker: 307, with the path encoded as received.
+
 
 PROOF: Final = "placementProof"
 LISTENER: Final = "listenerName"

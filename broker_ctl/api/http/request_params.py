@@ -1,24 +1,26 @@
-"""Parameters of requests: names in the path, flags in the query, JSON in the body."""
+"""Parameters of requests: names in the path, flags in the query, JSON in the body, dry runs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote_plus
 
 from aiohttp import web
 
 from broker_ctl import codec
+from broker_ctl.api.http import responses
 from broker_ctl.api.http.bodies import read_bounded
-from broker_ctl.api.http.error_responses import route_of
-from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.responses import ApiError, route_of
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.broker import has_control_characters
 from broker_ctl.core.model.field_kinds import misfit
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.printable import has_control_characters
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Topic
 from broker_ctl.errors import BundleGone, CorruptRecord, InvalidName
+
+# Parameters of requests: names in the path, flags in the query, JSON in the body.
+
 
 _MOST_DIGITS: Final = 32
 _JSON: Final = "application/json"
@@ -201,3 +203,57 @@ def whole_number(value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# ``dry_run=true``: a request is checked as usual, and ends before its first write.
+#
+# The same handler serves both, so a dry run fails with the error that the action would fail with.
+# A handler without support for dry runs rejects one, because it would carry the action out.
+
+
+PARAMETER: Final = "dry_run"
+_READS: Final = frozenset({"GET", "HEAD"})
+_MARK: Final = "supports_dry_run"
+
+H = TypeVar("H", bound=Callable[..., Awaitable[web.StreamResponse]])
+
+
+def supports_dry_run(handler: H) -> H:
+    """Mark a handler that checks `is_dry_run` before its first write."""
+    setattr(handler, _MARK, True)
+    return handler
+
+
+def is_dry_run(request: web.Request) -> bool:
+    """Whether the request must write nothing.
+
+    Raises:
+        ApiError: 400, neither true nor false.
+    """
+    return flag(request, PARAMETER)
+
+
+def check(request: web.Request) -> None:
+    """Reject a dry run of a handler that does not support it.
+
+    Raises:
+        ApiError: 400, the handler would act.
+    """
+    if request.method in _READS or not is_dry_run(request):
+        return
+    if not _is_marked(request):
+        raise ApiError(400, "this request has no dry run: nothing was done", kind="NoDryRun")
+
+
+def has_dry_run(handler: Callable[..., Any]) -> bool:
+    """Whether a handler supports dry runs."""
+    return getattr(handler, _MARK, False)
+
+
+def _is_marked(request: web.Request) -> bool:
+    return has_dry_run(request.match_info.handler)
+
+
+def report_dry_run(**found: Any) -> web.Response:
+    """The response of a dry run without objections; ``found`` is what the action would affect."""
+    return responses.json({"dry_run": True, **found})

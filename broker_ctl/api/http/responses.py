@@ -1,9 +1,13 @@
 """Responses: JSON, and one status per kind of error.
 
+Responses: JSON, and one status per kind of error.
+
 An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients read the reason;
 brokers and the command line also read the name.
 """
 
+import itertools
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -53,6 +57,8 @@ from broker_ctl.errors import (
     TopicExists,
     TopicMissing,
 )
+
+log = logging.getLogger(__name__)
 
 # Others: 503 where the same request may succeed later, here or at another broker, else 500.
 _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
@@ -319,3 +325,53 @@ def _kind_of(met: BrokerCtlError) -> type[BrokerCtlError]:
 
 def _is_unavailable(kind: type[BrokerCtlError]) -> bool:
     return kind.can_retry or issubclass(kind, _UNAVAILABLE)
+
+
+# Turns exceptions into responses, in this one place.
+
+
+_UNKNOWN_ROUTE: Final = "unknown"
+
+
+class ErrorRenderer:
+    """Renders exceptions. Tracebacks of internal errors go to the log, under a number."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def render(self, request: web.Request, met: Exception) -> web.Response:
+        """The response for an exception.
+
+        Raises:
+            web.HTTPException: it is a response already, with a status below 400.
+        """
+        if isinstance(met, BrokerCtlError):
+            return from_error(met)
+        if isinstance(met, web.HTTPException):
+            return _from_http_exception(met)
+        number = next(self._numbers)
+        log.error(
+            "internal error %d: %s %r failed",
+            number,
+            request.method,
+            request.raw_path,
+            exc_info=met,
+        )
+        reason = f"internal error; the log of this broker has it as internal error {number}"
+        return error(500, "InternalError", reason)
+
+
+def _from_http_exception(met: web.HTTPException) -> web.Response:
+    """Aiohttp's own errors: no such path, another method, a body that is too long."""
+    if met.status < 400:
+        raise met
+    response = error(met.status, type(met).__name__, met.reason)
+    if "Allow" in met.headers:
+        response.headers["Allow"] = met.headers["Allow"]
+    return response
+
+
+def route_of(request: web.Request) -> str:
+    """The pattern that the path matched; ``unknown`` where it matched none."""
+    resource = request.match_info.route.resource
+    return _UNKNOWN_ROUTE if resource is None else resource.canonical

@@ -6,11 +6,10 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.eager import recalled_by
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
-from broker_ctl.api.http.listeners import listener_of
-from broker_ctl.api.http.redirects import LISTENER_HEADER, PROOF, redirect
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit
+from broker_ctl.api.http.redirects import LISTENER_HEADER, PROOF, listener_of, redirect
 from broker_ctl.api.http.request_params import flag, topic_in
+from broker_ctl.api.http.routing import recalled_by
 from broker_ctl.broker.lookup.lookup import Answer, Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls

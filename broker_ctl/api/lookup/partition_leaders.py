@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.api.http.partition_params import topic_in_path
 from broker_ctl.broker.replicas.partition_leaders import LedPartition
 from broker_ctl.core.partitions.values import NO_LEADER

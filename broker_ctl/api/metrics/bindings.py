@@ -1,24 +1,189 @@
-"""Binds instruments to the components that their values are read from."""
+"""Binds instruments to the components that their values are read from, decisions among them."""
 
 from collections import Counter as Counting
 from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Final
 
 from broker_ctl.api.http.dependencies import ControlDependencies, Dependencies
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
-from broker_ctl.api.metrics import breakdowns
-from broker_ctl.api.metrics.decisions import from_zero
-from broker_ctl.balancer.context.decision_log import DecisionLog
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit, RequestClasses
+from broker_ctl.balancer.context.decisions import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.lookup import LookupStatistics
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
-from broker_ctl.core.cluster.decisions import Split, Transfer
+from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Skip, Split, Transfer
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.load import BundleStats, SystemUsage, max_usage
 from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstruments
 from broker_ctl.instruments.declared import ApiInstruments, Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
+
+# Decisions under the labels of Pulsar's breakdown counters (docs: pulsar-metrics).
+#
+# Pulsar's lists are closed and shorter: a reason without a counterpart is ``Unknown``. A move or
+# a split that a pause or a dry run held back was not attempted: the move is a ``Skip``; Pulsar
+# has no skipped splits.
+
+
+# Decisions by kind, reason and result.
+Counts = Mapping[tuple[str, str, str], int]
+
+_UNKNOWN: Final = "Unknown"
+
+MADE: Final[Mapping[str, str]] = {
+    Reason.OVERLOADED: "Overloaded",
+    Reason.UNDERLOADED_RECEIVER: "Underloaded",
+    Reason.ADMIN: "Admin",
+    Reason.DRAIN: "Admin",
+}
+
+SKIPPED: Final[Mapping[str, str]] = {
+    # The cluster was not uneven enough, or not for long enough: one count in Pulsar.
+    Reason.BELOW_THRESHOLD: "HitCount",
+    Reason.HIT_COUNT: "HitCount",
+    # No bundle of the broker may be moved.
+    Reason.NO_BUNDLES: "NoBundles",
+    Reason.SOLE_BUNDLE: "NoBundles",
+    Reason.PINNED: "NoBundles",
+    Reason.EXCLUDED: "NoBundles",
+    Reason.COOLING_DOWN: "CoolDown",
+    Reason.IN_GRACE: "CoolDown",
+    Reason.STALE_REPORT: "OutDatedData",
+    Reason.NO_LOAD_DATA: "NoLoadData",
+    Reason.NOT_MEASURED: "NoLoadData",
+    # No broker can or may receive the bundle.
+    Reason.TOO_FEW_BROKERS: "NoBrokers",
+    Reason.NO_BROKER: "NoBrokers",
+    Reason.ISOLATION: "NoBrokers",
+    Reason.TOPIC_KIND: "NoBrokers",
+    Reason.ANTI_AFFINITY: "NoBrokers",
+    Reason.EVEN_SPREAD: "NoBrokers",
+    Reason.VERSION: "NoBrokers",
+}
+
+# Only splits and merges are skipped for these; all other skips count as moves that were not made.
+OF_RESHAPING: Final = frozenset(
+    {
+        Reason.TOO_FEW_TOPICS,
+        Reason.INDIVISIBLE,
+        Reason.MAX_BUNDLES,
+        Reason.MIN_BUNDLES,
+        Reason.MERGED_TOO_LARGE,
+    }
+)
+
+CUT: Final[Mapping[str, str]] = {
+    Reason.TOPICS: "Topics",
+    Reason.SESSIONS: "Sessions",
+    Reason.MSG_RATE: "MsgRate",
+    Reason.BANDWIDTH: "Bandwidth",
+    Reason.ADMIN: "Admin",
+}
+
+
+def unloads(counts: Counts) -> Mapping[Labels, float]:
+    """Moves by Pulsar's result and reason; each pair is there from the start, at 0."""
+    totals: dict[Labels, float] = {
+        **{("Success", word): 0 for word in (*MADE.values(), _UNKNOWN)},
+        **{("Skip", word): 0 for word in (*SKIPPED.values(), _UNKNOWN)},
+        ("Failure", _UNKNOWN): 0,
+    }
+    for (kind, reason, result), count in counts.items():
+        if kind == Transfer.kind:
+            totals[_move(reason, result)] += count
+        elif kind == Skip.kind and reason not in OF_RESHAPING:
+            totals["Skip", SKIPPED.get(reason, _UNKNOWN)] += count
+    return totals
+
+
+def _move(reason: str, result: str) -> Labels:
+    match result:
+        case "done":
+            return "Success", MADE.get(reason, _UNKNOWN)
+        case "failed":
+            return "Failure", _UNKNOWN
+        case _:
+            return "Skip", _UNKNOWN
+
+
+def splits(counts: Counts) -> Mapping[Labels, float]:
+    """Splits by Pulsar's result and reason; each pair is there from the start, at 0."""
+    totals: dict[Labels, float] = {
+        **{("Success", word): 0 for word in CUT.values()},
+        ("Failure", _UNKNOWN): 0,
+    }
+    for (kind, reason, result), count in counts.items():
+        if kind != Split.kind:
+            continue
+        if result == "done":
+            made = "Success", CUT.get(reason, _UNKNOWN)
+            totals[made] = totals.get(made, 0) + count
+        elif result == "failed":
+            totals["Failure", _UNKNOWN] += count
+    return totals
+
+
+# Decisions as counters that begin at 0.
+#
+# Prometheus sees no increase where a series begins at 1: the first move for each reason would be
+# missing in graphs and alerts, and of a leader that moves little that is all of them. What the
+# leader does not carry out repeats in each cycle, and begins with the first.
+
+
+EXECUTED: Final[Mapping[str, tuple[Reason, ...]]] = {
+    Assign.kind: (
+        Reason.RESERVED,
+        Reason.LEAST_MSG_RATE,
+        Reason.ALL_OVERLOADED,
+        Reason.LEAST_USAGE,
+        Reason.ROUND_ROBIN,
+        Reason.DRAWN,
+        Reason.PINNED,
+        Reason.ADMIN,
+    ),
+    Transfer.kind: (
+        Reason.OVERLOADED,
+        Reason.IMBALANCE,
+        Reason.SURGE,
+        Reason.UNDERLOADED_RECEIVER,
+        Reason.DRAIN,
+        Reason.SLOW_BROKER,
+        Reason.ISOLATION,
+        Reason.PROFILE,
+        Reason.NEW_PART,
+        Reason.COLD,
+        Reason.RESERVED,
+        Reason.ADMIN,
+    ),
+    Split.kind: (
+        Reason.TOPICS,
+        Reason.SESSIONS,
+        Reason.MSG_RATE,
+        Reason.BANDWIDTH,
+        Reason.BROKER_SHARE,
+        Reason.ADMIN,
+    ),
+    Merge.kind: (Reason.COLD, Reason.ADMIN),
+}
+_RESULTS: Final = ("done", "failed")
+_AT_ZERO: Final[Mapping[Labels, float]] = {
+    (kind, reason.value, result): 0
+    for kind, reasons in EXECUTED.items()
+    for reason, result in product(reasons, _RESULTS)
+}
+
+
+def from_zero(counts: Counts) -> Mapping[Labels, float]:
+    """The counts; also those of decisions that may be carried out and have not been yet."""
+    found = dict(_AT_ZERO)
+    found.update(counts.items())
+    return found
+
+
+# Binds instruments to the components that their values are read from.
+
 
 # States in which a broker owns a bundle, or is about to.
 _HELD = tuple(
@@ -149,6 +314,6 @@ def _bind_decisions(instruments: Instruments, journal: DecisionLog) -> None:
     totals = instruments.totals
     instruments.leader.decisions.bind(lambda: from_zero(journal.counts()))
     totals.unload_bundles.bind(lambda: done(Transfer.kind))
-    totals.unloads.bind(lambda: breakdowns.unloads(journal.counts()))
+    totals.unloads.bind(lambda: unloads(journal.counts()))
     totals.bundle_splits.bind(lambda: done(Split.kind))
-    totals.splits.bind(lambda: breakdowns.splits(journal.counts()))
+    totals.splits.bind(lambda: splits(journal.counts()))

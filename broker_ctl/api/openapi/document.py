@@ -1,17 +1,21 @@
-"""The document: from the route table, the rules of access and the declared bodies."""
+"""``/openapi.json``: made from the route table, the rules of access and the declared bodies."""
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.access.route_rules import access_of, resource_kind_of
-from broker_ctl.api.http.access.rules import Exempt
-from broker_ctl.api.http.dry_runs import PARAMETER, has_dry_run
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.route_rules import Exempt, access_of, resource_kind_of
+from broker_ctl.api.http.request_params import PARAMETER, has_dry_run
 from broker_ctl.api.openapi.declared import DECLARED, Declared
 from broker_ctl.api.openapi.schemas import FLAG, SCHEMAS, TEXT, Schema, or_null, ref
+from broker_ctl.codec import encode
+
+# The document: from the route table, the rules of access and the declared bodies.
+
 
 _JSON: Final = "application/json"
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
@@ -170,3 +174,25 @@ def _errors(route: web.RouteDef, path: str, declared: Declared) -> set[int]:
     if "tenant" in variables:
         found.add(412)
     return found
+
+
+# ``/openapi.json``: the description of what this server serves.
+
+
+class OpenApiRoutes:
+    """Serves the document; it is built when it is first asked for."""
+
+    def __init__(self, routes: Sequence[web.RouteDef], version: str) -> None:
+        self._routes = (*routes, *self.routes())
+        self._version = version
+        self._document: bytes | None = None
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes of this class."""
+        return [web.get("/openapi.json", self.document)]
+
+    async def document(self, _: web.Request) -> web.Response:
+        """This description of the API, in OpenAPI 3.1."""
+        if self._document is None:
+            self._document = encode(build(self._routes, self._version))
+        return responses.encoded_json(self._document)

@@ -1,21 +1,40 @@
-"""Moves, splits and merges requested by an operator.
+"""Moves, splits and merges requested by an operator, in the scope of the leader's term."""
 
-A pause does not apply to them, and budgets only to moves to better places after a split.
-"""
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.execution.execution_log import NOTHING_TO_SPLIT
+from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.balancer.execution.transfer import read_owner
-from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
+from broker_ctl.balancer.planning.cycle import children_of_splits, spread_children
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.strategies.merging.candidates import split_again
-from broker_ctl.core.strategies.splitting.special import special_bundle
+from broker_ctl.core.model.load import NO_LOAD, LoadVector
+from broker_ctl.core.model.names import Bundle, Namespace
+from broker_ctl.core.strategies.merging import split_again
+from broker_ctl.core.strategies.splitting.candidates import special_bundle
 from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
+
+# How a request of an operator runs: in the scope of the leader's term.
+
+
+_T = TypeVar("_T")
+
+
+class RunInTerm(Protocol):
+    """Runs work in the scope of the term; see `LoadBalancer`."""
+
+    def __call__(
+        self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
+    ) -> Coroutine[Any, Any, _T]:
+        """The result of the work, which ends only with the term."""
+        ...
+
+
+# Moves, splits and merges requested by an operator.
+#
+# A pause does not apply to them, and budgets only to moves to better places after a split.
 
 
 def _why(who: str) -> str:

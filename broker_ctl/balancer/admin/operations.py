@@ -1,4 +1,4 @@
-"""Operations on the balancing as a whole: plans, drains, recent decisions."""
+"""Operations on the balancing as a whole: plans and proposals, drains, recent decisions."""
 
 import sys
 from collections import Counter
@@ -7,19 +7,13 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, Final
 
-from broker_ctl.balancer.admin.in_term import RunInTerm
-from broker_ctl.balancer.admin.proposals import ProposalOperations
+from broker_ctl.balancer.admin.manual_actions import RunInTerm
 from broker_ctl.balancer.admin.rollout import RolloutOperations
-from broker_ctl.balancer.context.decision_rows import subjects_of
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.decisions import subjects_of
+from broker_ctl.balancer.context.dependencies import LeaderRules
+from broker_ctl.balancer.planning.approvals import ID_DIGITS, ProposedPlans, ShownPlan, digest_of
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.drain_admission import require_executable
-from broker_ctl.balancer.planning.proposed_plans import (
-    ID_DIGITS,
-    ProposedPlans,
-    ShownPlan,
-    digest_of,
-)
+from broker_ctl.balancer.planning.directives import require_executable
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Decision, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, MaintenanceWindow
@@ -28,8 +22,60 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.strategies.placement.misplaced import healing_proposals, misplaced_bundles
+from broker_ctl.core.strategies.placement.pipeline import healing_proposals, misplaced_bundles
 from broker_ctl.errors import OrderConflict
+
+# Proposals of plans, which other operators approve.
+
+
+class ProposalOperations:
+    """What waits for an approval in one term; answers are plain JSON values."""
+
+    def __init__(
+        self, term: LeaderTerm, proposed_plans: ProposedPlans, run_in_term: RunInTerm
+    ) -> None:
+        self._dependencies = term.dependencies
+        self._proposed_plans = proposed_plans
+        self._run_in_term = run_in_term
+
+    def plan(self, plan_id: str) -> Reply:
+        """A plan that may be approved, as it was shown; with ``proposed_by`` if it was proposed.
+
+        Raises:
+            PlanMissing: the plan was neither shown nor proposed, or has expired.
+        """
+        now_s = self._dependencies.clock.now_s()
+        proposal = self._proposed_plans.proposal(plan_id, now_s)
+        if proposal is not None:
+            return proposal.to_row()
+        return {**self._proposed_plans.find(plan_id, now_s).row, "proposed_by": ""}
+
+    def open(self) -> list[dict[str, Any]]:
+        """The proposals that wait for an approval, the oldest first."""
+        now_s = self._dependencies.clock.now_s()
+        return [one.to_row() for one in self._proposed_plans.proposals(now_s)]
+
+    async def propose(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
+        """Put a plan that was shown up for approval.
+
+        Raises:
+            PlanMissing: the plan was not shown, or has expired.
+            OrderConflict: it is empty, or proposed by another, or too many proposals are open.
+            NoLeader: this broker does not lead (any more).
+        """
+        clock = self._dependencies.clock
+        order = AuditInfo.of(clock.wall_ms(), who, why)
+
+        async def propose(term: LeaderTerm) -> Reply:
+            await require_executable(term)
+            plans = self._proposed_plans
+            return plans.propose(plan_id, order, clock.now_s(), is_dry_run=is_dry_run).to_row()
+
+        return await self._run_in_term(propose, f"propose plan {plan_id}")
+
+
+# Operations on the balancing as a whole: plans, drains, recent decisions.
+
 
 _MAX_SEARCHED: Final = 1000
 NOW: Final = DrainTerms()

@@ -4,16 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker_ctl.balancer.admin.in_term import RunInTerm
-from broker_ctl.balancer.planning.drain_admission import require_executable
-from broker_ctl.balancer.planning.rollout.office_holders import find_seats
+from broker_ctl.balancer.admin.manual_actions import RunInTerm
+from broker_ctl.balancer.planning.directives import require_executable
+from broker_ctl.balancer.planning.rollout.observer import find_seats
 from broker_ctl.balancer.planning.rollout.runner import RolloutRunner
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
-from broker_ctl.core.rollout.forecast import RolloutForecast
+from broker_ctl.core.rollout.forecast import RolloutForecast, RolloutScope, Seats
 from broker_ctl.core.rollout.machine import Event
-from broker_ctl.core.rollout.order import RolloutScope, Seats
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.errors import InvalidTransition, OrderConflict
 

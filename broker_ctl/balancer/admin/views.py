@@ -5,13 +5,13 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_ctl.balancer.context.decision_rows import decision_row, subjects_of
+from broker_ctl.balancer.context.decisions import outcome_row, subjects_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.strategies.balance.slow import Record
-from broker_ctl.core.strategies.placement.broken_limits import broken_limits, is_cluster_full
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.placement.filters import broken_limits, is_cluster_full
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.broker_ctl import MoveNode
 
@@ -43,7 +43,7 @@ def overview(term: LeaderTerm, lost_since_ms: Mapping[str, int]) -> Mapping[str,
         "bundles": [] if view is None else _heaviest(view),
         "bundle_count": 0 if view is None else len(view.bundles),
         "moves": [move_row(record.move) for record in term.dependencies.moves.all],
-        "decisions": [decision_row(entry) for entry in recent],
+        "decisions": [outcome_row(entry) for entry in recent],
         "paused": pause is not None,
         "pause_reason": "" if pause is None else pause.order.why,
         "lost_brokers": sorted(lost_since_ms),
@@ -99,7 +99,7 @@ def explain(
     else:
         row = _bundle(term, view, _known_bundle(view, subject))
     decisions = [
-        decision_row(entry)
+        outcome_row(entry)
         for entry in term.dependencies.journal.recent(_SEARCHED)
         if subject in subjects_of(entry.decision.to_row())
     ]

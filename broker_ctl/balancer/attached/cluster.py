@@ -9,17 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import NamespaceMissing
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.values import ValueCache
-from broker_ctl.store.caches.watched import WatchedCache
+from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
+from broker_ctl.store.watched_cache import CacheRules, WatchedCache
 
 # Version of a node that does not exist.
 _UNWRITTEN: Final = -1

@@ -19,24 +19,18 @@ from weakref import WeakValueDictionary
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.outcome_verifier import OutcomeVerifier
 from broker_ctl.balancer.context.bundle_history import BundleHistory
-from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
-from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
-from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.execution.execution_log import (
-    NO_WAITS,
-    NOTHING_TO_SPLIT,
-    ExecutionLog,
-    Waits,
-)
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.balancer.context.decisions import DecisionRecorder
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose, OwnMoves
+from broker_ctl.balancer.execution.executor import NO_WAITS, NOTHING_TO_SPLIT, ExecutionLog, Waits
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker
 from broker_ctl.core.cluster.decisions import Action, Split, Transfer
-from broker_ctl.core.history.journal import Outcome
-from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.core.history.rows import Outcome
 from broker_ctl.core.model.commands import Reply
+from broker_ctl.core.model.names import BundleRange
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.claim import claiming
+from broker_ctl.dataplane.pulsar.reader import claiming
 from broker_ctl.errors import (
     NoBroker,
     PeerRefused,

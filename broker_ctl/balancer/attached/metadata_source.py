@@ -19,7 +19,7 @@ from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import CorruptRecord, PeerError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.store.records.metadata_migration import MigrationRecord
+from broker_ctl.store.records.broker_ctl import MigrationRecord
 from broker_ctl.store.records.ownership import LeaderBroker
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,11 @@ from typing import Final
 from broker_ctl.balancer.attached.cluster import decode_ring
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.errors import BundleGone, NotOwner, OperationTimeout
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
-from broker_ctl.store.watching import set_watch
+from broker_ctl.store.forwarding import set_watch
 
 # A notification may be lost with the connection, so the node is also read at this interval.
 _LOOK_S: Final = 1.0

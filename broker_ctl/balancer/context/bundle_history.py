@@ -1,4 +1,4 @@
-"""What the leader learnt of each bundle in this term, besides its load."""
+"""What the leader learnt in this term: of brokers by their reports, of bundles, of orphans."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,29 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import Settled
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.store.records.simple import BrokerReport
+
+# A load report, as the leader received it.
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A broker's report, and when it was received.
+
+    Its age counts from then by the leader's clock: the broker's clock may be off by any amount.
+    The czxid is that of its node, which each run of a broker creates.
+    """
+
+    data: BrokerReport
+    received_s: float
+    lines: Mapping[Bundle, BundleStats]
+    czxid: int
+
+
+# What the leader learnt of each bundle in this term, besides its load.
+
 
 _HOUR_S: Final = 3600.0
 # After this time the owner is asked again.
@@ -153,3 +175,30 @@ class BundleHistory:
         while self._settled and self._settled[0].at_s < oldest_s:
             self._settled.popleft()
         return tuple(self._settled)
+
+
+# How far the placement of orphans has come, and when it will be over.
+
+
+class OrphanProgress:
+    """Orphans by the newest view, and their largest number since there was none."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self._most = 0
+        self._began_s = 0.0
+        self._seen_s = 0.0
+
+    def observe(self, left: int, now_s: float) -> None:
+        """Count the orphans of a view; as many as ever before begin it again."""
+        self.left, self._seen_s = left, now_s
+        if left == 0 or left >= self._most:
+            self._most, self._began_s = left, now_s
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all are placed, at the rate so far; None: none has been placed yet."""
+        if self.left == 0:
+            return 0.0
+        placed, took_s = self._most - self.left, self._seen_s - self._began_s
+        return self.left * took_s / placed if placed > 0 and took_s > 0 else None

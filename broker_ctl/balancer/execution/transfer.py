@@ -1,4 +1,4 @@
-"""Drives one move to its end (docs: move); `core/machines/move.py` decides on the steps."""
+"""Transfers: what is sent to the old owner and to the new one, and how a move ends."""
 
 import asyncio
 import logging
@@ -8,13 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
-from broker_ctl.balancer.execution.dispatch import Dispatch
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
+from broker_ctl.coordination.directives import MoveRecord, Moves
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.membership.cluster import Peers
 from broker_ctl.core.machines.move import Action, Event, State, Step, step
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Command, PrepareTransfer, ReceiveBundle, ReleaseBundle
+from broker_ctl.core.model.commands import (
+    Command,
+    PrepareTransfer,
+    ReceiveBundle,
+    ReleaseBundle,
+    Reply,
+)
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import (
+    BrokerCtlError,
     BundleMoving,
     BundleReclaimable,
     Fenced,
@@ -28,8 +35,44 @@ from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.tracing.spans import Kind, child_span
 
 log = logging.getLogger(__name__)
+
+# Sends the commands of one term to brokers.
+
+
+class Dispatch:
+    """Sends commands while this broker leads; none while its leadership is suspended."""
+
+    def __init__(self, peers: Peers, leadership: Leadership) -> None:
+        self._peers = peers
+        self._leadership = leadership
+
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
+        """Send one command; this broker answers its own commands like any other broker.
+
+        Raises:
+            AuthorityLost: this broker does not lead any more; nothing was sent.
+            PeerUnreachable: there was no answer in time; whether it was executed is unknown.
+            PeerRefused: the broker refused.
+        """
+        await self._leadership.wait_deciding()
+        try:
+            with child_span(f"command {order.verb}", Kind.CLIENT, peer=broker_id):
+                async with asyncio.timeout(timeout_s):
+                    return await self._peers.send(broker_id, order, timeout_s)
+        except TimeoutError as error:
+            text = f"{broker_id}: no answer to {order.verb} within {timeout_s:.1f} s"
+            raise PeerUnreachable(text) from error
+        except PeerError:
+            raise
+        except BrokerCtlError as error:
+            raise PeerRefused(type(error).__name__, f"{broker_id}: {error}") from error
+
+
+# Drives one move to its end (docs: move); `core/machines/move.py` decides on the steps.
+
 
 _T = TypeVar("_T")
 

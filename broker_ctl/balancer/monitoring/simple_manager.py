@@ -10,22 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from broker_ctl.balancer.context.broker_report import Report
-from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.coordination.replicated.tree_cache import TreeCache
-from broker_ctl.core.model.batches import batched
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.balancer.context.bundle_history import Report
+from broker_ctl.balancer.context.dependencies import LeaderRules
+from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
-from broker_ctl.core.rules.simple import SimpleRules
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.quota import (
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import SimpleRules
+from broker_ctl.core.strategies.simple import (
     Factors,
     QuotaBook,
+    SimplePlacement,
+    SimpleShedder,
     default_after,
     quota_sum,
     smooth_quota,
 )
-from broker_ctl.core.strategies.simple.shedding import SimpleShedder
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.simple import decode_dynamic_setting

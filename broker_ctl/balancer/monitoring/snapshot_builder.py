@@ -1,37 +1,171 @@
-"""Builds the `ClusterView`: a snapshot from reports, rings, moves and owner nodes.
-
-Reports say which broker owns a bundle. If two brokers report it, or none does, or the leader has
-just assigned it, its owner node is read.
-
-The view of a large cluster takes time, so the builder yields to the event loop every few hundred
-bundles. Reports, moves and rings may change meanwhile; each function that yields says what may have
-changed.
-"""
+"""Builds the `ClusterView`: a snapshot from reports, rings, moves and partitioned topics."""
 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+import random
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.monitoring.former_views import FormerViews
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
-from broker_ctl.balancer.monitoring.topic_partitions import TopicPartitionsCache
+from broker_ctl.coordination.directives import NodeCache
+from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import max_usage, size_ratios
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.placement.misplaced import MisplacedBundle, misplaced_bundles
-from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
-from broker_ctl.core.strategies.splitting.hot_topics import HotTopic, hot_topics
+from broker_ctl.core.model.names import (
+    NO_TOPIC_PARTITIONS,
+    Bundle,
+    Namespace,
+    Ring,
+    Topic,
+    TopicPartitions,
+)
+from broker_ctl.core.strategies.placement.pipeline import MisplacedBundle, misplaced_bundles
+from broker_ctl.core.strategies.splitting.candidates import HotTopic, hot_topics, max_bundle_usage
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.policies import PartitionedTopic
 from broker_ctl.tasks import run_all
 
 log = logging.getLogger(__name__)
+
+# Views that were taken before, until the planner's thread has freed their bundles.
+#
+# Freed at once, in the event loop, a large view would hold it up for tens of milliseconds,
+# whether by the builder or by who used it for longer: a cycle that carries out its plan, or
+# lookups.
+
+
+class FormerViews:
+    """Keeps the bundles of each view until nobody uses it any more."""
+
+    def __init__(self) -> None:
+        self._used: list[tuple[weakref.ref[ClusterView], list[BundleView]]] = []
+        self._unused: list[BundleView] = []
+
+    def keep(self, view: ClusterView) -> None:
+        """Keep the bundles of a new view."""
+        self._used.append((weakref.ref(view), list(view.bundles.values())))
+
+    def freed_while_taking(self, seen: list[BundleView]) -> Iterator[BundleView]:
+        """Bundles for a new view, from the last, for the planner's thread.
+
+        It frees each of them, and all of views that nobody uses any more, as it takes them out.
+        """
+        used, self._used = self._used, []
+        for view, bundles in used:
+            if view() is not None:
+                self._used.append((view, bundles))
+            else:
+                # In addition: another view may be under way, which frees some at this moment.
+                self._unused += bundles
+        return _taken_out_of(seen, self._unused)
+
+
+def _taken_out_of(seen: list[BundleView], unused: list[BundleView]) -> Iterator[BundleView]:
+    while seen:
+        yield seen.pop()
+        if unused:
+            unused.pop()
+    while unused:
+        unused.pop()
+
+
+# The partitioned topics of the cluster, as its leader reads them (docs: pulsar-binary-lookup).
+#
+# The nodes say how many partitions each topic has, and names say in which bundle each partition
+# is: no report of a broker is needed. Until the nodes have been read for the first time the
+# partitions of topics do not count in placement: to serve a bundle is worth more.
+
+
+# Levels below the root: tenant, namespace, domain, topic.
+_DEPTH = 4
+# None: a node of a V1 name, which is not a topic.
+_Row = tuple[Topic, int] | None
+
+
+def _decode(node: Versioned) -> _Row:
+    topic = paths.partitioned_topic_of(node.path)
+    if topic is None:
+        return None
+    return topic, PartitionedTopic.decode(node.path, node.data).partitions
+
+
+class TopicPartitionsCache:
+    """Completes the constraints on placement during one term.
+
+    Attributes:
+        is_changed: whether something was read since the last refresh.
+
+    Args:
+        constraints: those without topics; a new object after each change.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        constraints: Callable[[], Constraints],
+        planner: WorkerThread,
+        *,
+        rng: random.Random,
+    ) -> None:
+        self._tree: NodeCache[_Row] = NodeCache(
+            store, paths.PARTITIONED_TOPICS, _decode, _DEPTH, rng=rng
+        )
+        self._constraints = constraints
+        self._planner = planner
+        self._stop_listening: Callable[[], None] | None = None
+        self.is_changed = False
+        self._topics: TopicPartitions = NO_TOPIC_PARTITIONS
+        self._seen = self._completed = NO_CONSTRAINTS
+
+    async def start(self) -> None:
+        """Start reading; does not wait for the result."""
+        self._stop_listening = self._tree.listen(self._changed)
+        await self._tree.start()
+
+    async def close(self) -> None:
+        """Stop the watch."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        await self._tree.close()
+
+    def _changed(self) -> None:
+        self.is_changed = True
+
+    def constraints(self) -> Constraints:
+        """The constraints with the topics of the last refresh; a new object after each change."""
+        found = self._constraints()
+        if found is not self._seen or self._completed.topics is not self._topics:
+            self._seen = found
+            self._completed = replace(found, topics=self._topics) if self._topics else found
+        return self._completed
+
+    async def refresh(self) -> None:
+        """Take in what has been read since; in a thread, since there may be many topics."""
+        if self.is_changed:
+            self.is_changed = False
+            rows = [row for row in self._tree.values.values() if row is not None]
+            self._topics = await self._planner.run(self._topics.replaced, rows)
+
+
+# Builds the `ClusterView`: a snapshot from reports, rings, moves and owner nodes.
+#
+# Reports say which broker owns a bundle. If two brokers report it, or none does, or the leader has
+# just assigned it, its owner node is read.
+#
+# The view of a large cluster takes time, so the builder yields to the event loop every few
+# hundred bundles. Reports, moves and rings may change meanwhile; each function that yields says
+# what may have changed.
+
 
 _READS_AT_ONCE: Final = 256
 _ITEMS_A_TURN: Final = 256

@@ -1,44 +1,88 @@
-"""The leader's cycle: view, proposals, plan, acts (docs: load-balancing, pulsar-leader-tasks).
-
-Shedding has its own interval; splitting and merging share another. Whatever is due at the same time
-is planned together. A pause and a dry run stop after the plan; its decisions are recorded as such.
-"""
+"""The leader's cycle: view, proposals, plan, acts (docs: load-balancing, pulsar-leader-tasks)."""
 
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Final
 
-from broker_ctl.balancer.context.history_recorder import HistoryRecorder
-from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.context.decisions import HistoryRecorder
+from broker_ctl.balancer.context.dependencies import LeaderRules
+from broker_ctl.balancer.monitoring.absence_monitor import StabilityGate
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
-from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
-from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
+from broker_ctl.balancer.planning.orphans import MassLossBrake
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.draining import drain_proposals
+from broker_ctl.core.cluster.decisions import Action, Split
+from broker_ctl.core.cluster.directives import drain_proposals
 from broker_ctl.core.cluster.imbalance import imbalance
-from broker_ctl.core.history.balance_trace import BalancePoint
-from broker_ctl.core.history.journal import Outcome
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.history.rows import BalancePoint, Outcome
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.model.tie_break import splitmix64
+from broker_ctl.core.model.counting import batched, splitmix64
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.cycle import (
     CycleMemory,
     is_cut_short,
     plan_proposals,
     propose,
+    slow_records,
+    usage_averages,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.planning.strategy_memory import slow_records, usage_averages
-from broker_ctl.core.strategies.balance.slow import Record
+from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.splitting.candidates import unload_new_bundles
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.store import paths
 from broker_ctl.tasks import wait_until
 
 log = logging.getLogger(__name__)
+
+# The children of a split may move at once (loadBalancerAutoUnloadSplitBundlesEnabled).
+#
+# Pulsar unloads all children and leaves their placement to the next lookups, possibly at the same
+# broker. Here they are proposed for a move like any other bundle: placement chooses the receivers,
+# budgets limit the number, and a child without a better or permitted place stays.
+
+
+def children_of_splits(done: Mapping[Action, Reply]) -> list[Bundle]:
+    """The children of all splits that were executed."""
+    return [
+        Bundle.parse(text)
+        for decision, reply in done.items()
+        if isinstance(decision, Split)
+        for text in reply["children"]
+    ]
+
+
+async def spread_children(
+    term: LeaderTerm, children: Collection[Bundle], draw_seed: int = 0
+) -> None:
+    """Move those for which another broker is the better place; a failed move is recorded.
+
+    Raises:
+        StoreError: the view could not be taken.
+        InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+        ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+    """
+    if not children:
+        return
+    # Our copy of the rings may be older than the change made by the owner.
+    for namespace in sorted({child.namespace for child in children}):
+        await term.dependencies.store.sync(paths.local_policies(namespace))
+    view = await term.snapshot_builder.build(draw_seed)
+    proposals = unload_new_bundles(view, children)
+    rules = term.dependencies.rules()
+    plan = await term.dependencies.planner.run(plan_proposals, view, proposals, rules)
+    for skip in plan.skipped:
+        term.recorder.record(skip, Outcome("skipped"))
+    await term.executor.execute_all(plan.decisions, plan.order.waits)
+
+
+# The leader's cycle: view, proposals, plan, acts (docs: load-balancing, pulsar-leader-tasks).
+#
+# Shedding has its own interval; splitting and merging share another. Whatever is due at the same
+# time is planned together. A pause and a dry run stop after the plan; its decisions are recorded
+# as such.
+
 
 _IDLE_S: Final = 1.0
 _FOLLOW_UP_S: Final = 5.0

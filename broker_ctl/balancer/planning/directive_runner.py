@@ -7,11 +7,9 @@ one bundle.
 import asyncio
 from typing import Final
 
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.dependencies import LeaderRules
 from broker_ctl.balancer.planning.approvals import Approvals
-from broker_ctl.balancer.planning.drain_admission import DrainAdmission
-from broker_ctl.balancer.planning.drains import Drains
-from broker_ctl.balancer.planning.maintenance import Maintenance
+from broker_ctl.balancer.planning.directives import DrainAdmission, Drains, Maintenance
 from broker_ctl.balancer.planning.rollout.evacuation import Evacuation
 from broker_ctl.balancer.planning.rollout.runner import RolloutRunner
 from broker_ctl.balancer.planning.term import LeaderTerm

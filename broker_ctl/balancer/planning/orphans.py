@@ -1,24 +1,188 @@
-"""Orphans: bundles of brokers that are gone, placed again without waiting for a lookup.
-
-Only bundles that had traffic are placed: no client waits for the others. A broker whose session
-expired may return within the grace period, and until then its bundles are reserved for it (I7).
-"""
+"""Orphans, and the loss of many brokers at once: what is placed again, and when balancing waits."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules
+from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor, StabilityGate
+from broker_ctl.balancer.planning.directives import write_directives
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Assign
+from broker_ctl.core.cluster.directives import AuditInfo, Pause
 from broker_ctl.core.cluster.view import BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, NoBroker
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.errors import (
+    AuthorityLost,
+    BrokerCtlError,
+    CorruptRecord,
+    Fenced,
+    NewerVersion,
+    NoBroker,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Create, Delete, SetData
+from broker_ctl.store.records.broker_ctl import MOST_LOST, LostRecord
+from broker_ctl.store.records.directives import PauseRecord
 
 log = logging.getLogger(__name__)
+
+# Brokers that were lost, in the store: a leader knows of losses that only an earlier one has seen.
+#
+# A broker is lost if its registration went without a stop or a drain. It is forgotten when it is
+# back, when an operator drains it, and after a day.
+
+
+_KEPT_MS: Final = 24 * 3_600_000
+
+
+class LostBrokers:
+    """Those of one term, which alone writes the node."""
+
+    def __init__(self, term: LeaderTerm, absence_monitor: AbsenceMonitor) -> None:
+        self._term = term
+        self._dependencies = term.dependencies
+        self._absence_monitor = absence_monitor
+        self._stored: Mapping[str, int] = {}
+        # Of the node: None before it was read, -1 where it does not exist.
+        self._version: int | None = None
+
+    def since_ms(self) -> Mapping[str, int]:
+        """When each was missed first, in ms since 1970."""
+        now_ms = self._dependencies.clock.wall_ms()
+        back = (
+            self._dependencies.registry.peers.keys() | self._dependencies.directives.drains.keys()
+        )
+        seen = {**dict.fromkeys(self._absence_monitor.lost(), now_ms), **self._stored}
+        lost = {
+            broker: at_ms
+            for broker, at_ms in seen.items()
+            if broker not in back and now_ms - at_ms < _KEPT_MS
+        }
+        newest = sorted(lost, key=lambda each: (-lost[each], each))[:MOST_LOST]
+        return {broker: lost[broker] for broker in sorted(newest)}
+
+    async def advance(self, *, is_dry_run: bool) -> None:
+        """Read what earlier leaders have seen, and write what has changed.
+
+        Raises:
+            Fenced, AuthorityLost: this broker does not lead any more.
+            StoreError: the node could not be read, or not be written.
+        """
+        if self._version is None:
+            await self._read()
+        wanted = self.since_ms()
+        if wanted == self._stored or is_dry_run:
+            return
+        await self._term.leadership.wait_deciding()
+        data, version = LostRecord(wanted).encode(), self._version
+        # Whatever comes of it, what stands then is read again, and judged by the next cycle.
+        self._version = None
+        change = (
+            Create(paths.LOST, data) if version == -1 else SetData(paths.LOST, data, version or 0)
+        )
+        await write_directives(self._term, change)
+        for broker in wanted.keys() - self._stored.keys():
+            log.warning("%s is lost: it left without a stop or a drain", broker)
+
+    async def _read(self) -> None:
+        node = await self._dependencies.store.get(paths.LOST)
+        stored: Mapping[str, int] = {}
+        if node is not None:
+            try:
+                stored = LostRecord.decode(node.path, node.data).since_ms
+            except CorruptRecord as error:
+                log.warning("skipped the list of lost brokers: %s", error)
+            except NewerVersion as error:
+                log.warning("the list of lost brokers is left alone: %s", error)
+                raise
+        self._stored, self._version = stored, -1 if node is None else node.stat.version
+
+
+# Pauses balancing after a mass loss, until the brokers are back or an operator resumes it.
+#
+# It is the operators' pause, given by the leader: it survives the leader, every broker shows it
+# with its reason, and `broker-ctl resume` ends it. Placement of orphans goes on, at a bounded
+# rate.
+
+
+_SHOWN = 5
+_WHO = "broker-ctl"
+
+
+class MassLossBrake:
+    """The brake of one term.
+
+    Attributes:
+        lost_brokers: all that are known, for longer than they count here.
+    """
+
+    def __init__(self, term: LeaderTerm, absence_monitor: AbsenceMonitor) -> None:
+        self._term = term
+        self._dependencies = term.dependencies
+        self._absence_monitor = absence_monitor
+        self.lost_brokers = LostBrokers(term, absence_monitor)
+        self._reporters: set[str] = set()
+
+    async def advance(self, rules: LeaderRules) -> None:
+        """Pause or resume, if it is time for it.
+
+        Raises:
+            Fenced, AuthorityLost: this broker does not lead any more.
+            StoreError: the pause could not be read, or not be written.
+        """
+        await self.lost_brokers.advance(is_dry_run=rules.is_dry_run)
+        present = frozenset(self._dependencies.registry.peers)
+        silent = self._silent(present)
+        lost, present = self._absence_monitor.lost(silent), present - silent
+        is_mass_loss = rules.mass_loss.is_mass_loss(lost, present)
+        pause = self._dependencies.directives.pause
+        if pause is None and is_mass_loss:
+            await self._engage(lost, present)
+        elif pause is not None and pause.is_automatic and not is_mass_loss:
+            await self._release()
+
+    def _silent(self, present: frozenset[str]) -> frozenset[str]:
+        """Live brokers that have reported in this term, and whose report is gone."""
+        reports = self._term.load_monitor.reports.keys()
+        self._reporters = (self._reporters | reports) & present
+        return frozenset(self._reporters - reports)
+
+    async def _engage(self, lost: frozenset[str], present: frozenset[str]) -> None:
+        await self._term.leadership.wait_deciding()
+        names = ", ".join(sorted(lost)[:_SHOWN]) + (", ..." if len(lost) > _SHOWN else "")
+        why = (
+            f"{len(lost)} of {len(lost | present)} brokers were lost ({names}): balancing goes on "
+            "when they are back, or after broker-ctl resume"
+        )
+        order = AuditInfo.of(self._dependencies.clock.wall_ms(), _WHO, why)
+        pause = Pause(order, is_automatic=True, lost=tuple(sorted(lost)))
+        if await write_directives(self._term, Create(paths.PAUSE, PauseRecord(pause).encode())):
+            log.warning("the balancing is paused: %s", why)
+
+    async def _release(self) -> None:
+        await self._term.leadership.wait_deciding()
+        node = await self._dependencies.store.get(paths.PAUSE)
+        if node is None:
+            return
+        try:
+            is_automatic = PauseRecord.decode(node.path, node.data).pause.is_automatic
+        except (CorruptRecord, NewerVersion):
+            return
+        # By its version: an operator may make the pause their own meanwhile.
+        if is_automatic and await write_directives(
+            self._term, Delete(paths.PAUSE, node.stat.version)
+        ):
+            log.info("the lost brokers are back: the balancing goes on")
+
+
+# Orphans: bundles of brokers that are gone, placed again without waiting for a lookup.
+#
+# Only bundles that had traffic are placed: no client waits for the others. A broker whose session
+# expired may return within the grace period, and until then its bundles are reserved for it (I7).
+
 
 _PER_ROUND: Final = 256
 _SHORTEST_S: Final = 0.1

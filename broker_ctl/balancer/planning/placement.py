@@ -12,18 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from broker_ctl.balancer.context.counters import PlacementLog, PlacementResult
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.context.dependencies import (
+    BalancerDependencies,
+    PlacementLog,
+    PlacementResult,
+)
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.names import PERSISTENT, Namespace
-from broker_ctl.core.strategies.placement.expected_demand import UNKNOWN_USAGE, expected_usage
+from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace
 from broker_ctl.core.strategies.placement.pipeline import place
-from broker_ctl.core.strategies.placement.policy import Choice
+from broker_ctl.core.strategies.placement.strategies import UNKNOWN_USAGE, Choice, expected_usage
 from broker_ctl.errors import NoBroker
 
 _FRESH_S: Final = 1.0

@@ -3,18 +3,15 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from broker_ctl.balancer.context.bundle_history import BundleHistory
-from broker_ctl.balancer.context.decision_history import DecisionHistory
-from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
+from broker_ctl.balancer.context.bundle_history import BundleHistory, OrphanProgress
+from broker_ctl.balancer.context.decisions import DecisionHistory, DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Executor
-from broker_ctl.balancer.context.orphan_progress import OrphanProgress
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager, is_simple
-from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
-from broker_ctl.balancer.monitoring.topic_partitions import TopicPartitionsCache
+from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder, TopicPartitionsCache
 from broker_ctl.balancer.planning.placement import Placements
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.history.balance_trace import BalanceTrace
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.history.rows import BalanceTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,49 +1,272 @@
-"""Lookup: which broker serves a topic (docs: pulsar-lookup).
-
-An owned bundle: the client connects to its owner. A bundle without an owner: a follower redirects
-the client to the leader, and the leader to the broker that it chose; that broker acquires the
-bundle on an authoritative request, unless placement could not have chosen it: any client may call
-itself authoritative. Over HTTP a redirect carries a proof of that choice. The loser of a race
-answers with the winner. If there is no leader for a while, the broker that was asked decides.
-
-Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
-look them up at once.
-
-While ZooKeeper is away, a broker answers for what it serves itself under its lease, and refuses all
-else at once: a client that gets an answer asks another broker, one that waits does not.
-"""
+"""Lookup: which broker serves a topic (docs: pulsar-lookup)."""
 
 import asyncio
 import logging
+import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
-from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, LeaderAbsence
-from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
+from broker_ctl.broker.lookup.fallback_placement import (
+    PATIENCE_S,
+    FallbackPlacement,
+    LeaderAbsence,
+    ReceiverCheck,
+)
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.cluster import LiveCluster
+from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import Action, State
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Topic
 from broker_ctl.errors import (
     AuthorityLost,
     BundleBusy,
     BundleMoving,
     ConnectionLoss,
+    ForeignNamespace,
     NoBroker,
     NoLeader,
 )
 from broker_ctl.security.placement_proofs import PlacementProofs
+from broker_ctl.store import paths
+from broker_ctl.store.cached_values import LastRead, ValueCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.policies import ClusterRecord, replication_clusters
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import SingleFlight
 
 log = logging.getLogger(__name__)
+
+# Routing of lookups between clusters (docs: pulsar-http-lookup).
+#
+# Policies name the clusters that serve a namespace. Clients of a namespace served elsewhere are
+# redirected to a peer cluster if one of those clusters is a peer, and get an error otherwise.
+# Policies that name no cluster mean this one: earlier releases wrote such policies.
+#
+# Lookups check this first, and continue during an outage of the configuration store with the
+# cached values.
+
+
+@dataclass(frozen=True, slots=True)
+class _Clusters:
+    """The clusters that a namespace's policies name; empty if they name none."""
+
+    names: tuple[str, ...]
+
+
+def _decode_clusters(node: Versioned) -> _Clusters:
+    return _Clusters(replication_clusters(node.path, node.data))
+
+
+def _decode_cluster(node: Versioned) -> ClusterRecord:
+    return ClusterRecord.decode(node.path, node.data)
+
+
+class ClusterRouter:
+    """Finds peer clusters for namespaces of other clusters; reads the store until `start`."""
+
+    def __init__(
+        self,
+        configuration_store: MetadataStore,
+        cluster: str,
+        clock: Clock,
+        rules: CacheRules,
+        *,
+        rng: random.Random,
+    ) -> None:
+        self._cluster = cluster
+        store, most = configuration_store, rules.most_entries
+        policies = ValueCache(store, (paths.POLICIES,), _decode_clusters, clock, rules, rng=rng)
+        clusters = ValueCache(store, (paths.CLUSTERS,), _decode_cluster, clock, rules, rng=rng)
+        self._policies = LastRead(policies, store, most)
+        self._clusters = LastRead(clusters, store, most)
+
+    @property
+    def caches(self) -> Mapping[str, ValueCache[_Clusters] | ValueCache[ClusterRecord]]:
+        """The caches by name, for metrics."""
+        return {"namespace-clusters": self._policies.cache, "clusters": self._clusters.cache}
+
+    async def start(self) -> None:
+        """Watch policies and clusters."""
+        await self._policies.start()
+        await self._clusters.start()
+
+    async def close(self) -> None:
+        """Stop the watches."""
+        await self._policies.close()
+        await self._clusters.close()
+
+    def is_known_local(self, namespace: Namespace) -> bool:
+        """Whether memory says that this cluster serves a namespace; False also while unknown."""
+        entry = self._policies.recall(paths.policies(namespace))
+        return entry is not None and (entry.answer is None or self._is_among(entry.answer))
+
+    async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
+        """The addresses of the peer cluster that serves a namespace; None if this cluster does.
+
+        Raises:
+            ForeignNamespace: it is served elsewhere, but not by a peer.
+            CorruptRecord: its policies do not decode.
+        """
+        found = await self._policies.get(paths.policies(namespace))
+        if found is None or self._is_among(found):
+            return None
+        own = await self._clusters.get(paths.cluster(self._cluster))
+        peers = () if own is None else own.peers
+        for name in found.names:
+            peer = await self._clusters.get(paths.cluster(name)) if name in peers else None
+            if peer is not None:
+                return peer.urls(name)
+        raise ForeignNamespace(
+            f"namespace {namespace} is served in {', '.join(found.names)}, not in {self._cluster}"
+        )
+
+    def _is_among(self, found: _Clusters) -> bool:
+        return not found.names or self._cluster in found.names
+
+
+# Answers under the lease: waiting requests fail at once when this broker may no longer act.
+#
+# Without a connection a read would wait for its return, or for a whole operation timeout; clients
+# that are asked to retry sooner may find another broker.
+
+
+class LeaseGuard:
+    """The scopes in progress under one session watcher."""
+
+    def __init__(self, watcher: SessionWatcher) -> None:
+        self._watcher = watcher
+        # A dict keeps their order, which a set does not: a run must replay from its seed.
+        self._under_way: dict[Scope, None] = {}
+        watcher.listen(self._heard)
+
+    def is_allowed(self) -> bool:
+        """Whether this broker may act at this moment."""
+        try:
+            self._watcher.check()
+        except AuthorityLost:
+            return False
+        return True
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the store."""
+        return self._watcher.state is State.CONNECTED
+
+    @property
+    def has_store(self) -> bool:
+        """Whether the store is connected and has answered a short time ago."""
+        return self._watcher.has_store
+
+    def held(self, *, needs_store: bool = False) -> "Scope":
+        """A scope in which this broker may act; its task is interrupted when it no longer may.
+
+        ``needs_store``: also when the connection to the store is lost.
+
+        Raises:
+            AuthorityLost: this broker may not act, or the authority (or the connection) ended
+                inside the scope.
+        """
+        return Scope(self._watcher, self._under_way, needs_store=needs_store)
+
+    def _heard(self, action: Action) -> None:
+        if action not in {Action.FENCE, Action.CONNECTION_LOST}:
+            return
+        is_allowed, is_connected = self.is_allowed(), self.is_connected
+        ended = tuple(
+            scope
+            for scope in self._under_way
+            if not is_allowed or (scope.needs_store and not is_connected)
+        )
+        if ended:
+            # Not cancelled right here: the caller of the watcher may itself be a task in such a
+            # scope, and a task that cancels itself is interrupted at its next await, wherever that
+            # is.
+            asyncio.get_running_loop().call_soon(_fence, ended)
+
+
+def _fence(scopes: "tuple[Scope, ...]") -> None:
+    for scope in scopes:
+        scope.fence()
+
+
+class Scope:
+    """See `LeaseGuard.held`. Each lookup uses one, so it costs neither a timer nor an await.
+
+    It ends as `asyncio.Timeout` does: only its own cancellation becomes another error.
+    """
+
+    __slots__ = ("_cancelling", "_is_fenced", "_task", "_under_way", "_watcher", "needs_store")
+
+    def __init__(
+        self,
+        watcher: SessionWatcher,
+        under_way: "dict[Scope, None]",
+        *,
+        needs_store: bool = False,
+    ) -> None:
+        self.needs_store = needs_store
+        self._watcher = watcher
+        self._under_way = under_way
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._is_fenced = False
+
+    def __enter__(self) -> Self:
+        self._watcher.check()
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a lease scope needs a running task")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._under_way[self] = None
+        return self
+
+    def fence(self) -> None:
+        """Interrupt the task that waits in the scope; does nothing once the scope was left."""
+        if self._task is not None and not self._is_fenced:
+            self._is_fenced = True
+            self._task.cancel()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        self._under_way.pop(self, None)
+        if task is None or not self._is_fenced:
+            return
+        # Others may also have cancelled the task: their cancellation continues.
+        is_own = task.uncancel() <= self._cancelling
+        if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
+            self._watcher.check()
+            what = "connection to ZooKeeper was lost" if self.needs_store else "session ended"
+            raise AuthorityLost(f"the {what} during the request") from error
+
+
+# Lookup: which broker serves a topic (docs: pulsar-lookup).
+#
+# An owned bundle: the client connects to its owner. A bundle without an owner: a follower
+# redirects the client to the leader, and the leader to the broker that it chose; that broker
+# acquires the bundle on an authoritative request, unless placement could not have chosen it: any
+# client may call itself authoritative. Over HTTP a redirect carries a proof of that choice. The
+# loser of a race answers with the winner. If there is no leader for a while, the broker that was
+# asked decides.
+#
+# Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
+# look them up at once.
+#
+# While ZooKeeper is away, a broker answers for what it serves itself under its lease, and refuses
+# all else at once: a client that gets an answer asks another broker, one that waits does not.
+
 
 # Who receives a bundle that nobody owns, asked for a topic of that domain; as `LoadBalancer.place`.
 Place = Callable[[Bundle, str], Awaitable[str]]

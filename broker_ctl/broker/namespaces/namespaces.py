@@ -1,22 +1,16 @@
-"""Namespaces and their rings (docs: pulsar-hash).
+"""Namespaces and their rings, whose generations never restart (docs: pulsar-hash)."""
 
-Policies live in the configuration store; the authoritative ring lives in the local policies beside
-the brokers. If both have a ring, the local policies win.
-"""
-
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from broker_ctl.broker.namespaces.deletion import NamespaceDeletion
-from broker_ctl.broker.namespaces.ring_generations import RingGeneration, RingGenerations
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.field_kinds import REPLICATION_CLUSTERS
-from broker_ctl.core.model.names import DOMAINS, Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import DOMAINS, Bundle, Namespace, Ring
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -26,17 +20,238 @@ from broker_ctl.errors import (
     NamespaceMissing,
     NodeExists,
     NoNode,
+    NotEmpty,
+    OwnershipError,
     PolicyConflict,
     TenantMissing,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.values import ValueCache
-from broker_ctl.store.interface import Check, Create, MetadataStore, Stat, Versioned
-from broker_ctl.store.path_rules import parent_of
+from broker_ctl.store.cached_values import ValueCache
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    CreateMode,
+    Delete,
+    MetadataStore,
+    Operation,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.paths import parent_of
+from broker_ctl.store.records.broker_ctl import RING_GENERATION
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
+from broker_ctl.store.watched_cache import CacheRules
 
 log = logging.getLogger(__name__)
+
+# Generations of a namespace's ring: a number that never restarts.
+#
+# A local-policies node that is deleted and created again begins at version 0, as its predecessor
+# did; its version alone does not distinguish acquisitions before and after that. So every
+# transaction that creates or deletes local policies also writes a persistent node beside them,
+# whose version counts all rings that the namespace ever had. A transaction that depends on a ring
+# checks both versions.
+
+
+@dataclass(frozen=True, slots=True)
+class RingGeneration:
+    """A generation as it was read.
+
+    Attributes:
+        version: version of its node; 0: no ring was created or deleted since the node was created.
+        written_zxid: the last transaction that wrote the node.
+    """
+
+    path: str
+    version: int
+    written_zxid: int
+
+    @property
+    def check(self) -> Check:
+        """A check that fails once a ring was created or deleted."""
+        return Check(self.path, self.version)
+
+    @property
+    def bump(self) -> SetData:
+        """The write for each transaction that creates or deletes a ring."""
+        return SetData(self.path, RING_GENERATION, self.version)
+
+    def has(self, ring: Stat) -> bool:
+        """Return whether local policies belong to this generation, according to their stat.
+
+        Those of an earlier generation were created before its node was last written. So were those
+        of a namespace that is older than this mechanism; its generations are not counted yet.
+        """
+        return ring.czxid >= self.written_zxid or self.version == 0
+
+
+def _decode(node: Versioned) -> RingGeneration:
+    return RingGeneration(node.path, node.stat.version, node.stat.mzxid)
+
+
+class RingGenerations:
+    """The generations of all namespaces; creates missing nodes."""
+
+    def __init__(
+        self, store: MetadataStore, clock: Clock, cache_rules: CacheRules, *, rng: random.Random
+    ) -> None:
+        self._store = store
+        self.cache = ValueCache(store, (paths.RINGS,), _decode, clock, cache_rules, rng=rng)
+
+    async def of(self, namespace: Namespace) -> RingGeneration:
+        """The generation, from the cache."""
+        path = paths.ring_generation(namespace)
+        while (found := await self.cache.get(path)) is None:
+            with self.writing(namespace):
+                try:
+                    await self._store.create(path, RING_GENERATION, make_parents=True)
+                except NodeExists:
+                    log.debug("%s: another broker was quicker", path)
+        return found
+
+    async def read(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, RingGeneration]:
+        """Read generations from the store in one request."""
+        wanted = list(namespaces)
+        nodes = await self._store.get_many([paths.ring_generation(name) for name in wanted])
+        return {
+            name: await self.of(name) if node is None else _decode(node)
+            for name, node in zip(wanted, nodes, strict=True)
+        }
+
+    def writing(self, namespace: Namespace) -> AbstractContextManager[None]:
+        """The scope of an own write: later reads bypass the cached value."""
+        return self.cache.writing(paths.ring_generation(namespace))
+
+    def forget(self, namespace: Namespace) -> None:
+        """Evict a cached generation that turned out to be stale."""
+        self.cache.forget(paths.ring_generation(namespace))
+
+
+# Deletion of a namespace: all of it or nothing, and only while none of its bundles is owned.
+#
+# The ring and the parent of the owner nodes are deleted in one transaction. It fails while an
+# owner node exists; a later acquisition finds no ring, or one of another generation. The policies
+# are deleted in the same transaction. If they live in another store they are first marked as
+# deleted, as Pulsar does, and from then on no broker creates the ring again.
+
+
+_ATTEMPTS: Final = 7
+
+
+class NamespaceDeletion:
+    """One deletion; it can be repeated after a failure."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        generations: RingGenerations,
+    ) -> None:
+        self._store = store
+        self._configuration_store = configuration_store
+        self._generations = generations
+        self._has_one_store = store is configuration_store
+
+    async def run(self, namespace: Namespace) -> None:
+        """Delete the namespace.
+
+        Raises:
+            NamespaceMissing: it does not exist.
+            OwnershipError: a bundle is owned, or the namespace changes too often.
+        """
+        path = paths.policies(namespace)
+        if self._has_one_store:
+            await self._delete_ring(namespace, [Delete(path)])
+            return
+        await self._mark(namespace, is_deleted=True)
+        try:
+            await self._delete_ring(namespace, [])
+        except OwnershipError:
+            await self._mark(namespace, is_deleted=False)
+            raise
+        with contextlib.suppress(NoNode):
+            await self._configuration_store.delete(path)
+
+    async def check(self, namespace: Namespace) -> None:
+        """Check that the namespace can be deleted now; writes nothing.
+
+        Raises:
+            NamespaceMissing: it does not exist.
+            OwnershipError: a bundle is owned.
+        """
+        if await self._configuration_store.exists(paths.policies(namespace)) is None:
+            raise NamespaceMissing(f"namespace {namespace} does not exist")
+        await self._require_unowned(namespace)
+
+    async def _require_unowned(self, namespace: Namespace) -> None:
+        owned = await self._store.children(paths.ownership_of(namespace))
+        if owned:
+            raise OwnershipError(
+                f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
+            )
+
+    async def _mark(self, namespace: Namespace, *, is_deleted: bool) -> None:
+        path = paths.policies(namespace)
+        while True:
+            node = await self._configuration_store.get(path)
+            if node is None:
+                raise NamespaceMissing(f"namespace {namespace} does not exist")
+            policies = PoliciesRecord.decode(path, node.data)
+            if policies.is_deleted is is_deleted:
+                return
+            marked = policies.marked(is_deleted=is_deleted)
+            with contextlib.suppress(BadVersion, NoNode):
+                await self._configuration_store.set(path, marked.encode(), node.stat.version)
+
+    async def _delete_ring(self, namespace: Namespace, along: list[Operation]) -> None:
+        made_zxid, is_unsure = 0, False
+        for _ in range(_ATTEMPTS):
+            policies = await self._configuration_store.exists(paths.policies(namespace))
+            made_zxid = made_zxid or (0 if policies is None else policies.czxid)
+            if is_unsure and (policies is None or policies.czxid != made_zxid):
+                return
+            if policies is None:
+                raise NamespaceMissing(f"namespace {namespace} does not exist")
+            operations = [*await self._operations(namespace), *along]
+            try:
+                await self._store.multi(operations)
+            except MultiFailed as error:
+                if isinstance(error.cause, NotEmpty) and error.path == operations[0].path:
+                    raise OwnershipError(
+                        f"{namespace}: a bundle was acquired meanwhile; unload the namespace first"
+                    ) from error
+                if not isinstance(error.cause, NoNode | BadVersion):
+                    raise error.cause from error
+                log.info("cannot delete namespace %s: %s; reading it again", namespace, error)
+            except Ambiguous as error:
+                log.info("deleted namespace %s or not: %s; reading it again", namespace, error)
+                is_unsure = True
+            else:
+                return
+            finally:
+                self._generations.forget(namespace)
+        raise OwnershipError(f"{namespace} changes too often to be deleted; try again")
+
+    async def _operations(self, namespace: Namespace) -> list[Operation]:
+        """Build the operations, the parent's deletion first: it fails if a bundle is owned."""
+        parent, local = paths.ownership_of(namespace), paths.local_policies(namespace)
+        generation = await self._generations.of(namespace)
+        # Without the parent, nothing would conflict with an owner node that is created meanwhile.
+        with contextlib.suppress(NodeExists):
+            await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
+        await self._require_unowned(namespace)
+        operations: list[Operation] = [Delete(parent), generation.bump]
+        # A missing ring cannot be created without writing the generation.
+        if (ring := await self._store.exists(local)) is not None:
+            operations.append(Delete(local, ring.version))
+        return operations
+
+
+# Namespaces and their rings (docs: pulsar-hash).
+#
+# Policies live in the configuration store; the authoritative ring lives in the local policies
+# beside the brokers. If both have a ring, the local policies win.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +272,7 @@ class LocalPoliciesRecord:
         return replace(self.policies, boundaries=ring.boundaries)
 
 
-def _decode(node: Versioned) -> LocalPoliciesRecord:
+def _decode_of_namespaces(node: Versioned) -> LocalPoliciesRecord:
     namespace = paths.local_policies_namespace(node.path)
     assert namespace is not None
     policies = LocalPolicies.decode(node.path, node.data)
@@ -102,7 +317,7 @@ class Namespaces:
         self._cluster = cluster
         self._default_bundles = default_bundles
         self.cache = ValueCache(
-            store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules, rng=rng
+            store, (paths.LOCAL_POLICIES,), _decode_of_namespaces, clock, cache_rules, rng=rng
         )
         self.generations = RingGenerations(store, clock, cache_rules, rng=rng)
 
@@ -154,7 +369,7 @@ class Namespaces:
             if node is None:
                 continue
             try:
-                found[namespace] = RingSnapshot(_decode(node), generations[namespace])
+                found[namespace] = RingSnapshot(_decode_of_namespaces(node), generations[namespace])
             except CorruptRecord as error:
                 log.warning("skipped the ring of %s: %s", namespace, error)
         return found

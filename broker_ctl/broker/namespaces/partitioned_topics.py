@@ -25,12 +25,10 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.last_read import LastRead
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.updates import Updates
-from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.cached_values import LastRead, Updates, ValueCache
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.records.partitioned_topics import PartitionedTopic
+from broker_ctl.store.records.policies import PartitionedTopic
+from broker_ctl.store.watched_cache import CacheRules
 
 log = logging.getLogger(__name__)
 

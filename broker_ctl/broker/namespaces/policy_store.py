@@ -8,10 +8,9 @@ from typing import Final, Generic, TypeVar
 from broker_ctl.clock import Clock
 from broker_ctl.errors import NoNode, PoliciesReadOnly
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules, UpdateRules
-from broker_ctl.store.caches.updates import Updates
-from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.cached_values import Updates, ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.watched_cache import CacheRules, UpdateRules
 
 T = TypeVar("T")
 

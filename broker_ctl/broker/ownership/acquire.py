@@ -10,13 +10,12 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.release import Releaser
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.locks import LockBusy, Locks
-from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.history.decisions import OwnershipCause
+from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.lock import Claim
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import (
     AuthorityLost,

@@ -15,9 +15,9 @@ from typing import Final
 
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks import Lock
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, DataPlaneUnreachable
 from broker_ctl.retry import Backoff, is_any, retry

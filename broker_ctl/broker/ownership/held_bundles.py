@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.core.history.decisions import OwnershipCause
+from broker_ctl.coordination.locks import Lock
+from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState, advance
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace
-from broker_ctl.core.model.range_index import RangeIndex
+from broker_ctl.core.model.names import RING_HIGH, Bundle, BundleRange, Namespace, RangeIndex
 from broker_ctl.errors import (
     AuthorityLost,
     BundleMoving,

@@ -14,21 +14,15 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.coordination.tree_cache import SyncBarrier
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import AuthorityLost, BundleBusy, BundleReclaimable
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.values import ValueCache
-from broker_ctl.store.interface import (
-    Change,
-    MetadataStore,
-    Notification,
-    SessionEvent,
-    Versioned,
-)
+from broker_ctl.store.cached_values import ValueCache
+from broker_ctl.store.forwarding import set_watch
+from broker_ctl.store.interface import Change, MetadataStore, Notification, SessionEvent, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
-from broker_ctl.store.watching import set_watch
+from broker_ctl.store.watched_cache import CacheRules
 
 log = logging.getLogger(__name__)
 

@@ -1,33 +1,169 @@
-"""The bundles of this broker (docs: invariants).
-
-A facade for the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after a
-session expiry, `reclaim.py` work on the same `OwnedBundles`.
-"""
+"""The bundles of this broker, and the operations on them, composed (docs: invariants)."""
 
 import logging
 import math
+import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
-from broker_ctl.broker.ownership.drain import drain
-from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
-from broker_ctl.broker.ownership.operations import BundleOperations, OwnershipDependencies
-from broker_ctl.broker.ownership.previous_session import PreviousSession
-from broker_ctl.broker.ownership.reclaim import ReclaimResult
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.session.watcher import Grant
-from broker_ctl.core.history.decisions import OwnershipCause
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.acquire import Acquirer
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles, OwnershipChange
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.reacquire import (
+    BulkReacquirer,
+    PreviousSession,
+    Reclaim,
+    ReclaimResult,
+)
+from broker_ctl.broker.ownership.release import Releaser, drain
+from broker_ctl.broker.ownership.ring_change import Merger, RingChanger, Splitter
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.directives import Moves
+from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.session import Grant, SessionWatcher
+from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.dataplane.bundles.interface import Unloaded
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
 from broker_ctl.errors import AuthorityLost, BundleMoving, Draining
+from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Operation
+from broker_ctl.store.interface import MetadataStore, Operation
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 log = logging.getLogger(__name__)
+
+# The operations on the bundles of this broker, composed.
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipDependencies:
+    """The parts that ownership depends on; for ``is_preloading`` see `BulkReacquirer`.
+
+    ``split_rules`` is called at each split by traffic, because the rules may change at run time.
+    """
+
+    store: MetadataStore
+    watcher: SessionWatcher
+    locks: Locks
+    namespaces: Namespaces
+    owners: Owners
+    moves: Moves
+    deletions: Deletions
+    dataplane: DataPlane
+    rng: random.Random
+    is_preloading: bool = True
+    split_rules: Callable[[], SplitRules] = SplitRules
+    on_owner_change: Callable[[OwnershipChange], None] | None = None
+    instruments: OwnershipInstruments = field(default_factory=OwnershipInstruments)
+
+
+@dataclass(frozen=True, slots=True)
+class BundleOperations:
+    """All operations on the bundles of this broker; they share one `OwnedBundles`."""
+
+    releaser: Releaser
+    acquirer: Acquirer
+    splitter: Splitter
+    merger: Merger
+    reclaim: Reclaim
+
+    @classmethod
+    def of(
+        cls,
+        dependencies: OwnershipDependencies,
+        urls: BrokerUrls,
+        bundles: OwnedBundles,
+        on_lost: Callable[[Lock], None],
+    ) -> Self:
+        """Build the operations; ``on_lost`` gets the lock of an owner node that was deleted."""
+        record = NamespaceEphemeralData(urls)
+        releaser = _releaser(dependencies, bundles)
+        acquirer = Acquirer(
+            owned_bundles=bundles,
+            watcher=dependencies.watcher,
+            locks=dependencies.locks,
+            namespaces=dependencies.namespaces,
+            owners=dependencies.owners,
+            dataplane=dependencies.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+        )
+        changer = RingChanger(
+            store=dependencies.store,
+            owned_bundles=bundles,
+            watcher=dependencies.watcher,
+            locks=dependencies.locks,
+            namespaces=dependencies.namespaces,
+            owners=dependencies.owners,
+            dataplane=dependencies.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+            rng=dependencies.rng,
+        )
+        splitter = Splitter(
+            owned_bundles=bundles,
+            dataplane=dependencies.dataplane,
+            changer=changer,
+            rules=dependencies.split_rules,
+        )
+        merger = Merger(owned_bundles=bundles, dataplane=dependencies.dataplane, changer=changer)
+        reclaim = _reclaim(dependencies, bundles, acquirer, releaser)
+        return cls(releaser, acquirer, splitter, merger, reclaim)
+
+
+def _releaser(dependencies: OwnershipDependencies, bundles: OwnedBundles) -> Releaser:
+    return Releaser(
+        owned_bundles=bundles,
+        locks=dependencies.locks,
+        owners=dependencies.owners,
+        deletions=dependencies.deletions,
+        dataplane=dependencies.dataplane,
+        instruments=dependencies.instruments,
+        rng=dependencies.rng,
+    )
+
+
+def _reclaim(
+    dependencies: OwnershipDependencies,
+    bundles: OwnedBundles,
+    acquirer: Acquirer,
+    releaser: Releaser,
+) -> Reclaim:
+    reacquirer = BulkReacquirer(
+        store=dependencies.store,
+        watcher=dependencies.watcher,
+        locks=dependencies.locks,
+        namespaces=dependencies.namespaces,
+        acquirer=acquirer,
+        releaser=releaser,
+        dataplane=dependencies.dataplane,
+        rng=dependencies.rng,
+        is_preloading=dependencies.is_preloading,
+    )
+    return Reclaim(
+        store=dependencies.store,
+        owned_bundles=bundles,
+        namespaces=dependencies.namespaces,
+        reacquirer=reacquirer,
+        dataplane=dependencies.dataplane,
+        instruments=dependencies.instruments,
+        rng=dependencies.rng,
+    )
+
+
+# The bundles of this broker (docs: invariants).
+#
+# A facade for the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after a
+# session expiry, `reclaim.py` work on the same `OwnedBundles`.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,4 @@
-"""The transaction of split and merge: replaces some bundles of this owner by others.
-
-Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: a hash never has two
-owner nodes, whichever broker dies in between (I5). Pulsar acquires the children of a split before
-it commits the ring, so a lost race leaves owner nodes of ranges that do not exist.
-"""
+"""Split and merge, in one transaction each (docs: bundle-split, bundle-merge)."""
 
 import logging
 import random
@@ -15,20 +10,30 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.release import Releaser
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.locks import Locks
-from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.history.decisions import OwnershipCause
+from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, ring_hash
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.strategies.splitting.algorithms import (
+    BY_TRAFFIC,
+    SPLITTING,
+    SplitAlgorithm,
+    SplitRequest,
+    TopicRate,
+    explain_no_boundary,
+    specified_positions_divide,
+    traffic_equally_divide,
+)
+from broker_ctl.core.strategies.splitting.candidates import dominant_position
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import (
     Ambiguous,
     BundleMoving,
     DataPlaneError,
     Fenced,
+    HotTopic,
     MultiFailed,
     NamespaceMissing,
     SessionExpired,
@@ -49,6 +54,64 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 log = logging.getLogger(__name__)
+
+# Boundaries at which a bundle would be split, from what its owner knows of its topics.
+
+
+class Boundaries:
+    """Boundaries for bundles that this broker serves.
+
+    Args:
+        rules: called at each use, because the rules may change at run time.
+    """
+
+    def __init__(self, dataplane: DataPlane, rules: Callable[[], SplitRules]) -> None:
+        self._dataplane = dataplane
+        self._rules = rules
+
+    async def find(
+        self, bundle: Bundle, algorithm: str, wanted: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], str]:
+        """The caller's boundaries, or those of the algorithm; if there are none, also the reason.
+
+        Raises:
+            SettingsError: there is no such algorithm. InvalidName: the algorithm needs positions
+                and got none.
+            DataPlaneError: the data plane does not report what the algorithm needs.
+            HotTopic: one topic has nearly all traffic, and the algorithm is to divide it.
+        """
+        cut = SPLITTING.find(algorithm)
+        if wanted and cut is not specified_positions_divide:
+            return wanted, ""
+        if cut not in BY_TRAFFIC:
+            hashes = tuple(map(ring_hash, await self._dataplane.topics(bundle)))
+            request = SplitRequest(bundle.range, hashes, wanted)
+        else:
+            request = await self._traffic(bundle, cut)
+        points = cut(request)
+        return points, "" if points else explain_no_boundary(cut, request)
+
+    async def _traffic(self, bundle: Bundle, cut: SplitAlgorithm) -> SplitRequest:
+        statistics = await self._dataplane.topic_statistics(bundle)
+        rates = tuple(
+            TopicRate(ring_hash(name), stats.msg_rate, stats.throughput)
+            for name, stats in statistics.items()
+        )
+        hot = dominant_position(rates) if cut is traffic_equally_divide else None
+        if hot is not None:
+            position, share = hot
+            names = sorted(name for name in statistics if ring_hash(name) == position)
+            raise HotTopic(f"{share:.0%} of its traffic is that of {', '.join(names[:3])}")
+        hashes = tuple(topic.position for topic in rates)
+        return SplitRequest(bundle.range, hashes, rates=rates, rules=self._rules())
+
+
+# The transaction of split and merge: replaces some bundles of this owner by others.
+#
+# Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: a hash never has
+# two owner nodes, whichever broker dies in between (I5). Pulsar acquires the children of a split
+# before it commits the ring, so a lost race leaves owner nodes of ranges that do not exist.
+
 
 _RETRIES: Final = 7
 
@@ -297,3 +360,183 @@ def _new_nodes(change: RingChange, results: Sequence[Result]) -> tuple[Versioned
     if not found.keys() >= set(wanted):
         raise Ambiguous(f"{change}: the answer is about {', '.join(found) or 'no node'}")
     return tuple(found[path] for path in wanted)
+
+
+# Splitting a bundle into children, which stay on this broker (docs: bundle-split).
+
+
+class Splitter:
+    """Runs on the broker that owns the parent."""
+
+    def __init__(
+        self,
+        *,
+        owned_bundles: OwnedBundles,
+        dataplane: DataPlane,
+        changer: RingChanger,
+        rules: Callable[[], SplitRules],
+    ) -> None:
+        self._owned_bundles = owned_bundles
+        self._dataplane = dataplane
+        self._changer = changer
+        self._boundaries = Boundaries(dataplane, rules)
+        self.splits = 0
+
+    async def split(
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        boundaries: tuple[int, ...],
+        guards: Sequence[Operation],
+    ) -> tuple[Bundle, ...]:
+        """See `Ownership.split`."""
+        SPLITTING.find(algorithm)
+        held = self._owned_bundles.require_owned(bundle)
+        assert held.lock is not None
+        work = self._run(held, held.lock, algorithm, boundaries, guards)
+        task = self._owned_bundles.start(work, f"split {bundle}")
+        held.advance(BundleState.SPLITTING)
+        return await self._owned_bundles.join(task)
+
+    async def _run(
+        self,
+        held: OwnedBundle,
+        lock: Lock,
+        algorithm: str,
+        boundaries: tuple[int, ...],
+        guards: Sequence[Operation],
+    ) -> tuple[Bundle, ...]:
+        parent = held.bundle
+        try:
+            points, _ = await self._boundaries.find(parent, algorithm, boundaries)
+            if not points:
+                self._changer.resume_serving(held, lock)
+                return ()
+            change = RingChange(
+                ((held, lock),), parent.cut(points), lambda ring: ring.split(parent, points)
+            )
+            nodes = await self._changer.commit(change, guards)
+        except BaseException:
+            self._changer.resume_serving(held, lock)
+            raise
+        made = self._changer.adopt(change, nodes, BundleState.SPLITTING)
+        self.splits += 1
+        tokens = {child.bundle: child.token for child in made}
+        await self._changer.serve(made, self._dataplane.split(parent, tokens))
+        return tuple(child.bundle for child in made)
+
+
+# Merging two adjacent bundles into one, which stays on this broker (docs: bundle-merge).
+#
+# The mirror image of `split.py`. Pulsar has no merge.
+
+
+_Locked = tuple[tuple[OwnedBundle, Lock], tuple[OwnedBundle, Lock]]
+
+
+class Merger:
+    """Runs on the broker that owns both bundles."""
+
+    def __init__(
+        self, *, owned_bundles: OwnedBundles, dataplane: DataPlane, changer: RingChanger
+    ) -> None:
+        self._owned_bundles = owned_bundles
+        self._dataplane = dataplane
+        self._changer = changer
+        self.merges = 0
+
+    async def merge(
+        self, left: Bundle, right: Bundle, guards: Sequence[Operation]
+    ) -> tuple[Bundle, int]:
+        """See `Ownership.merge`."""
+        whole = left.joined(right)
+        done = self._owned_bundles.held.get(whole)
+        if done is not None and done.state is BundleState.OWNED:
+            # The command is a repetition whose first answer was lost.
+            return whole, done.token
+        both = self._own(left), self._own(right)
+        task = self._owned_bundles.start(self._run(both, whole, guards), f"merge {whole}")
+        for held, _ in both:
+            held.advance(BundleState.MERGING)
+        return await self._owned_bundles.join(task)
+
+    def _own(self, bundle: Bundle) -> tuple[OwnedBundle, Lock]:
+        held = self._owned_bundles.require_owned(bundle)
+        assert held.lock is not None
+        return held, held.lock
+
+    async def _run(
+        self, both: _Locked, whole: Bundle, guards: Sequence[Operation]
+    ) -> tuple[Bundle, int]:
+        left, right = (held.bundle for held, _ in both)
+        change = RingChange(both, (whole,), lambda ring: ring.merge(left, right))
+        try:
+            nodes = await self._changer.commit(change, guards)
+        except BaseException:
+            for held, lock in both:
+                self._changer.resume_serving(held, lock)
+            raise
+        made = self._changer.adopt(change, nodes, BundleState.MERGING)
+        self.merges += 1
+        token = made[0].token
+        handing_over = self._dataplane.merge((left, right), whole, token)
+        await self._changer.serve(made, handing_over)
+        return whole, token
+
+
+# Splits and merges that were committed as the session ended, before the data plane knew of them.
+#
+# The store has the new bundles, but the old ones are still loaded. Renewing would fail for the
+# new bundles, and their clients would have to reconnect. So the data plane splits or merges
+# first, under the tokens that it has: this grants no authority, and open topics stay open.
+
+
+async def finish_ring_changes(
+    dataplane: DataPlane, owned_bundles: OwnedBundles, loaded: Mapping[Bundle, int]
+) -> None:
+    """Split or merge the ``loaded`` bundles into those that are to be re-acquired."""
+    merged: dict[Bundle, list[Bundle]] = {}
+    for bundle, token in loaded.items():
+        if bundle in owned_bundles.held:
+            continue
+        near = list(owned_bundles.overlapping(bundle))
+        if any(held.state is not BundleState.RECLAIMING for held in near):
+            continue
+        pieces = sorted(held.bundle for held in near)
+        if len(pieces) == 1:
+            merged.setdefault(pieces[0], []).append(bundle)
+        elif _is_cut_into(bundle, pieces):
+            await _split(dataplane, bundle, dict.fromkeys(pieces, token))
+    for parent, children in merged.items():
+        children.sort()
+        if len(children) == 2 and _is_cut_into(parent, children):
+            await _merge(dataplane, (children[0], children[1]), parent, loaded)
+
+
+def _is_cut_into(whole: Bundle, pieces: list[Bundle]) -> bool:
+    """Return whether the pieces, sorted and without overlap, fill the whole exactly."""
+    inside = tuple(piece.range.low for piece in pieces[1:])
+    is_inside = all(whole.range.low < low < whole.range.high for low in inside)
+    return is_inside and whole.cut(inside) == tuple(pieces)
+
+
+async def _split(dataplane: DataPlane, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+    log.info("%s is still loaded although its split was committed: splitting it", parent)
+    try:
+        await dataplane.split(parent, children)
+    except DataPlaneError as error:
+        # Each child is then renewed, loaded, or given up.
+        log.warning("cannot split %s: %s; its children are loaded one by one", parent, error)
+
+
+async def _merge(
+    dataplane: DataPlane,
+    children: tuple[Bundle, Bundle],
+    parent: Bundle,
+    loaded: Mapping[Bundle, int],
+) -> None:
+    log.info("the parts of %s are still loaded although their merge was committed: merging", parent)
+    try:
+        await dataplane.merge(children, parent, max(loaded[child] for child in children))
+    except DataPlaneError as error:
+        log.warning("cannot merge into %s: %s; loading it instead", parent, error)

@@ -12,18 +12,17 @@ from typing import Final, TypeVar
 
 from broker_ctl.broker.namespaces.policy_store import UPDATE_RULES
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.replicated.node_cache import NodeCache
+from broker_ctl.coordination.directives import NodeCache
 from broker_ctl.errors import SettingsError
-from broker_ctl.settings.compat.deprecated import OLD_KEYS
+from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import with_dynamic
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.updates import Updates
-from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.cached_values import Updates, ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.constraints import DynamicValues
+from broker_ctl.store.watched_cache import CacheRules
 
 log = logging.getLogger(__name__)
 

@@ -1,36 +1,410 @@
-"""Instructions of the controller for replicas, executed on this broker.
-
-Docs: kafka-design-v3, kafka-fencing, kafka-procedures. Instructions are executed one at a time. The
-checks come in this order: controller epoch, which the store must have confirmed, broker epoch, and
-for each partition the topic id, the leader epoch, and whether this broker has a replica. Strays are
-removed first; then come leaders, followers, and replicas that stop. Each call to the data plane
-first ends all fetching for its partitions, so that no replica leads a partition that it still
-fetches. An instruction with digests passes the same checks, and changes no replica.
-"""
+"""Instructions of the controller for replicas, executed on this broker."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
-from broker_ctl.broker.replicas.known_replicas import KnownReplica, KnownReplicas
-from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
+from broker_ctl.codec import encode_to_keep
+from broker_ctl.coordination.directives import NodeCache
+from broker_ctl.coordination.election import ConfirmedEpoch
 from broker_ctl.core.partitions.instructions import (
+    FAILED,
     NO_REPLICA,
     STALE_EPOCH,
+    STORAGE_ERROR,
     WRONG_TOPIC_ID,
     Instruction,
     ReplicaError,
     ReplicaState,
     ReplicaStop,
+    Span,
+    compared_row,
+    digest_of,
+    within,
 )
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, ReplicaPlane
-from broker_ctl.errors import AuthorityLost, DataPlaneRefused, Fenced
+from broker_ctl.core.partitions.values import TopicAssignment, TopicPartition
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, ReplicaPlane
+from broker_ctl.errors import (
+    AuthorityLost,
+    BrokerCtlError,
+    CorruptRecord,
+    DataPlaneRefused,
+    Fenced,
+    NodeExists,
+    NoNode,
+)
+from broker_ctl.retry import is_undecided, retry
+from broker_ctl.store import paths
+from broker_ctl.store.interface import CreateMode, MetadataStore
+from broker_ctl.store.records.partitions import decode_throttle, decode_topic, encode_failed
 
 log = logging.getLogger(__name__)
+
+# Replicas that this broker cannot serve, published to the controller (docs: kafka-failure-kinds).
+#
+# They are published in an ephemeral node for every transport of instructions: a log may fail at
+# any time, and only an instruction has an answer that could report it.
+
+
+# One node lists all of them and must stay small: the controller gets the rest once these are
+# handled.
+_MOST: Final = 5_000
+# What an instruction that was carried out has shown; None: the replica can be served.
+_OUTCOMES: Final = frozenset({STORAGE_ERROR, FAILED, None})
+
+
+class FailedReplicas:
+    """Failed replicas of this broker by partition, with the reason."""
+
+    def __init__(self, store: MetadataStore, broker_id: int, *, rng: random.Random) -> None:
+        self._store = store
+        self._path = paths.failed(broker_id)
+        self._reasons: dict[TopicPartition, str] = {}
+        self._changed = asyncio.Event()
+        self._rng = rng
+
+    @property
+    def reasons(self) -> Mapping[TopicPartition, str]:
+        """A live view of all failed replicas; it may change during any await."""
+        return MappingProxyType(self._reasons)
+
+    def record_results(
+        self, partitions: Iterable[TopicPartition], errors: Collection[ReplicaError]
+    ) -> None:
+        """Record which of the instructed partitions the data plane failed."""
+        if self._reasons or errors:
+            reasons = dict(errors)
+            # Any other reason: the instruction was not carried out, and says nothing of the log.
+            self._update(
+                {each: why for each in partitions if (why := reasons.get(each)) in _OUTCOMES}
+            )
+
+    def reset(self, held: Iterable[HeldReplica]) -> None:
+        """Start with the replicas that the data plane holds, before any of them is instructed."""
+        self._reasons.clear()
+        self.update_from_listing(held)
+
+    def update_from_listing(self, held: Iterable[HeldReplica]) -> None:
+        """Update storage failures from a listing of all held replicas; other failures stay."""
+        stored = {one.partition: STORAGE_ERROR for one in held if one.is_failed}
+        mended = {
+            partition: None
+            for partition, reason in self._reasons.items()
+            if reason == STORAGE_ERROR and partition not in stored
+        }
+        self._update({**stored, **mended})
+
+    def _update(self, reported: Mapping[TopicPartition, str | None]) -> None:
+        before = len(self._reasons), self._reasons.keys() & reported.keys()
+        for partition, reason in reported.items():
+            if reason is None:
+                self._reasons.pop(partition, None)
+            else:
+                self._reasons[partition] = reason
+        if before != (len(self._reasons), self._reasons.keys() & reported.keys()):
+            log.warning("%d replicas cannot be served: reporting them", len(self._reasons))
+            self._changed.set()
+
+    async def publish(self) -> None:
+        """Write the failed replicas, retrying until the store accepts them."""
+        await retry(
+            self._write, "cannot publish the failed replicas", rng=self._rng, judge=_may_pass
+        )
+
+    async def keep(self) -> None:
+        """Publish each change until cancelled."""
+        while True:
+            await self._changed.wait()
+            await self.publish()
+
+    async def _write(self) -> None:
+        self._changed.clear()
+        failed = sorted(self._reasons)[:_MOST]
+        node = await self._store.get(self._path)
+        if node is not None and node.stat.ephemeral_owner != self._store.session_id:
+            # The node is of an ended session: it says nothing about this registration.
+            await self._store.delete(self._path, node.stat.version)
+            node = None
+        data = encode_failed(failed)
+        if node is None and failed:
+            await self._store.create(self._path, data, CreateMode.EPHEMERAL, make_parents=True)
+        elif node is not None and not failed:
+            await self._store.delete(self._path, node.stat.version)
+        elif node is not None and node.data != data:
+            await self._store.set(self._path, data, node.stat.version)
+
+
+def _may_pass(error: BrokerCtlError) -> bool:
+    """Each attempt reads first: a node that came or went meanwhile is seen by the next one."""
+    return is_undecided(error) or isinstance(error, NoNode | NodeExists)
+
+
+# The throttle of replicas that reassignments add, as this broker has to apply it.
+#
+# Each broker reads it from the store itself, as Kafka's do: it applies whatever controller is
+# elected, and a broker that starts later has it too.
+
+
+class ReplicationThrottle:
+    """The newest throttle; one that cannot be read leaves the one before in force."""
+
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
+        self._cache = NodeCache(store, paths.BROKER_DEFAULTS, decode_throttle, rng=rng)
+        self._changed = asyncio.Event()
+        self._cache.listen(self._changed.set)
+
+    async def start(self) -> None:
+        """Watch the node; returns once it has been read."""
+        await self._cache.start()
+        await self._cache.wait_synced()
+
+    async def close(self) -> None:
+        """Stop the watch; the last known throttle stays."""
+        await self._cache.close()
+
+    async def wait_changed(self, limit_s: float) -> None:
+        """Return when it has changed, at the latest after ``limit_s``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    @property
+    def rate(self) -> int | None:
+        """Bytes a second; None: no limit."""
+        return self._cache.values.get(paths.BROKER_DEFAULTS)
+
+
+# What this broker knows of its replicas, and which states the data plane has confirmed. Pure.
+
+
+class KnownReplica(NamedTuple):
+    """What this broker knows of one of its replicas.
+
+    Attributes:
+        may_lead: from the instruction to lead until the data plane has confirmed another role.
+    """
+
+    topic_id: str
+    leader_epoch: int
+    may_lead: bool
+
+
+class KnownReplicas:
+    """The replicas of this broker in one registration.
+
+    A state is confirmed once the data plane has taken it, until the replica gets another one or
+    may have got another one: only then a controller may leave it out of its instructions.
+
+    Attributes:
+        removals: grows when a replica may have been removed, also from one registration to another.
+    """
+
+    def __init__(self, held: Iterable[HeldReplica] = (), removals: int = 0) -> None:
+        self.removals = removals
+        self._replicas = {
+            one.partition: KnownReplica(one.topic_id, one.leader_epoch, may_lead=False)
+            for one in held
+        }
+        # Encoded, as a controller digests them.
+        self._confirmed: dict[TopicPartition, bytes] = {}
+        # None: replicas came or went since they were sorted.
+        self._ordered: list[TopicPartition] | None = None
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def get(self, partition: TopicPartition) -> KnownReplica | None:
+        """The replica; None: it is not held."""
+        return self._replicas.get(partition)
+
+    def led(self) -> Iterator[HeldReplica]:
+        """The replicas that lead, or may still lead."""
+        for partition, (topic_id, leader_epoch, may_lead) in self._replicas.items():
+            if may_lead:
+                yield HeldReplica(partition, topic_id, leader_epoch)
+
+    def put(self, partition: TopicPartition, replica: KnownReplica) -> None:
+        """Set what is known of a replica; its state is not confirmed yet."""
+        replicas, confirmed = self._replicas, self._confirmed
+        if partition not in replicas:
+            self._ordered = None
+        replicas[partition] = replica
+        if partition in confirmed:
+            del confirmed[partition]
+
+    def on_stopped(self, stop: ReplicaStop) -> None:
+        """The data plane has stopped a replica; its newest leader epoch stays known."""
+        known = self._replicas.get(stop.partition)
+        if stop.is_deleted:
+            self.remove(stop.partition)
+        elif known is not None:
+            epoch = max(known.leader_epoch, stop.leader_epoch)
+            self.put(stop.partition, KnownReplica(known.topic_id, epoch, may_lead=False))
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Forget a replica that is not held any more."""
+        self.removals += 1
+        if self._replicas.pop(partition, None) is not None:
+            self._ordered = None
+        self._confirmed.pop(partition, None)
+
+    def doubt(self, partitions: Iterable[TopicPartition]) -> None:
+        """These replicas may get another state, or may have got it."""
+        for partition in partitions:
+            self._confirmed.pop(partition, None)
+
+    def confirm(
+        self,
+        replicas: Iterable[ReplicaState],
+        broker_id: int,
+        errors: Iterable[ReplicaError] = (),
+    ) -> None:
+        """The data plane has taken these states of replicas on this broker, except for errors."""
+        known, confirmed = self._replicas, self._confirmed
+        failed = {partition for partition, _ in errors}
+        for replica in replicas:
+            partition = replica.partition
+            if partition in failed:
+                continue
+            if replica.state.leader != broker_id and known[partition].may_lead:
+                known[partition] = known[partition]._replace(may_lead=False)
+            confirmed[partition] = encode_to_keep(compared_row(replica))
+
+    def within(
+        self, after: TopicPartition | None, until: TopicPartition | None
+    ) -> Sequence[TopicPartition]:
+        """The replicas in a span, in order."""
+        if self._ordered is None:
+            self._ordered = sorted(self._replicas)
+        return within(self._ordered, after, until)
+
+    def unnamed(
+        self,
+        named: Mapping[TopicPartition, str],
+        after: TopicPartition | None,
+        until: TopicPartition | None,
+    ) -> list[HeldReplica]:
+        """The replicas in a span that are not named with their topic id."""
+        return [
+            HeldReplica(partition, known.topic_id, known.leader_epoch)
+            for partition in self.within(after, until)
+            if named.get(partition) != (known := self._replicas[partition]).topic_id
+        ]
+
+    def is_as(self, span: Span) -> bool:
+        """Whether exactly the replicas of a controller's span are held, in the same states."""
+        confirmed = self._confirmed
+        rows = [confirmed.get(each, b"") for each in self.within(span.after, span.until)]
+        return all(rows) and digest_of(rows) == span.digest
+
+
+# Stray replicas: replicas on this broker that are not assigned to it any more.
+#
+# Docs: kafka-topic-deletion; KAFKA-14616. Removing a replica deletes records, so an instruction
+# alone is not enough: the topic's node is read after a sync, and the replica stays if the node
+# cannot be read.
+
+
+class StrayReplicas:
+    """Finds stray replicas by the topics' nodes in the store."""
+
+    def __init__(self, store: MetadataStore, broker_id: int) -> None:
+        self._store = store
+        self._broker_id = broker_id
+
+    async def find_outdated(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
+        """Find the replicas of deleted topics whose names were reused.
+
+        Raises:
+            StoreError: the topics cannot be read.
+        """
+        replicas = list(held)
+        topics = await self._topics(replicas)
+        return [replica for replica in replicas if _is_outdated(replica, topics)]
+
+    async def find_unassigned(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
+        """Find the replicas of deleted topics, and those assigned to other brokers.
+
+        Raises:
+            StoreError: the topics cannot be read.
+        """
+        replicas = list(held)
+        topics = await self._topics(replicas)
+        found = [replica for replica in replicas if not self._is_assigned(replica, topics)]
+        if len(found) < len(replicas):
+            log.warning(
+                "%d replicas stay: the store assigns them to this broker",
+                len(replicas) - len(found),
+            )
+        return found
+
+    async def find_deletable(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:
+        """Find partitions not assigned to this broker, and those of topics being deleted.
+
+        Raises:
+            StoreError: the topics cannot be read.
+        """
+        replicas = list(held)
+        topics = await self._topics(replicas)
+        names = [name for name, topic in topics.items() if topic is not None]
+        requests = await self._store.get_many([paths.deletion(name) for name in names])
+        deleted = {
+            name for name, request in zip(names, requests, strict=True) if request is not None
+        }
+        return {
+            replica.partition
+            for replica in replicas
+            if replica.partition.topic in deleted or not self._is_assigned(replica, topics)
+        }
+
+    def _is_assigned(
+        self, replica: HeldReplica, topics: Mapping[str, TopicAssignment | None]
+    ) -> bool:
+        topic, number = replica.partition
+        if topic not in topics or _is_outdated(replica, topics):
+            return topic not in topics
+        known = topics[topic]
+        assignment = None if known is None else known.partitions.get(number)
+        return assignment is not None and self._broker_id in assignment.replicas
+
+    async def _topics(
+        self, replicas: Iterable[HeldReplica]
+    ) -> Mapping[str, TopicAssignment | None]:
+        """Assignments by topic; None for a deleted topic, no entry for an unreadable one."""
+        names = sorted({replica.partition.topic for replica in replicas})
+        if not names:
+            return {}
+        await self._store.sync(paths.TOPICS)
+        nodes = await self._store.get_many([paths.topic(name) for name in names])
+        topics: dict[str, TopicAssignment | None] = {}
+        for name, node in zip(names, nodes, strict=True):
+            try:
+                topics[name] = None if node is None else decode_topic(node)
+            except CorruptRecord as error:
+                log.warning("cannot read topic %s: %s; its replicas stay", name, error)
+        return topics
+
+
+def _is_outdated(replica: HeldReplica, topics: Mapping[str, TopicAssignment | None]) -> bool:
+    topic = topics.get(replica.partition.topic)
+    return topic is not None and topic.topic_id != replica.topic_id
+
+
+# Instructions of the controller for replicas, executed on this broker.
+#
+# Docs: kafka-design-v3, kafka-fencing, kafka-procedures. Instructions are executed one at a time.
+# The checks come in this order: controller epoch, which the store must have confirmed, broker
+# epoch, and for each partition the topic id, the leader epoch, and whether this broker has a
+# replica. Strays are removed first; then come leaders, followers, and replicas that stop. Each
+# call to the data plane first ends all fetching for its partitions, so that no replica leads a
+# partition that it still fetches. An instruction with digests passes the same checks, and changes
+# no replica.
+
 
 _MAX_LOGGED: Final = 5
 

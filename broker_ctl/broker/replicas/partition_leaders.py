@@ -14,16 +14,20 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.batches import batched
-from broker_ctl.core.partitions.names import TopicPartition, validate_topic
-from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker, TopicAssignment
+from broker_ctl.core.model.counting import batched
+from broker_ctl.core.partitions.values import (
+    LeaderAndIsr,
+    LiveBroker,
+    TopicAssignment,
+    TopicPartition,
+    validate_topic,
+)
 from broker_ctl.errors import CorruptRecord, StoreError, TopicMissing
-from broker_ctl.store import partition_paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.caches.values import ValueCache
-from broker_ctl.store.caches.watched import WatchedCache
+from broker_ctl.store import paths
+from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.partitions import decode_broker, decode_state, decode_topic
+from broker_ctl.store.watched_cache import CacheRules, WatchedCache
 from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
@@ -59,7 +63,7 @@ class PartitionLeaders:
     def __init__(
         self, store: MetadataStore, clock: Clock, cache_rules: CacheRules, *, rng: random.Random
     ) -> None:
-        topics, brokers = (partition_paths.TOPICS,), (partition_paths.BROKER_IDS,)
+        topics, brokers = (paths.TOPICS,), (paths.BROKER_IDS,)
         self._topics: ValueCache[TopicAssignment] = ValueCache(
             store, topics, decode_topic, clock, cache_rules, rng=rng
         )
@@ -133,7 +137,7 @@ class PartitionLeaders:
         raise failed.exceptions[0]
 
     async def _assignment(self, topic: str) -> TopicAssignment:
-        path = partition_paths.topic(validate_topic(topic))
+        path = paths.topic(validate_topic(topic))
         self._start_caches()
         found = await self._topics.get(path)
         if found is None:
@@ -143,10 +147,10 @@ class PartitionLeaders:
     async def _describe(
         self, assignment: TopicAssignment, partition: TopicPartition
     ) -> LedPartition:
-        state = await _get_or_none(self._states, partition_paths.leader_and_isr(partition))
+        state = await _get_or_none(self._states, paths.leader_and_isr(partition))
         leader = None
         if state is not None and state.leader >= 0:
-            leader = await _get_or_none(self._brokers, partition_paths.broker(state.leader))
+            leader = await _get_or_none(self._brokers, paths.broker(state.leader))
         replicas = assignment.partitions[partition.partition].replicas
         return LedPartition(partition, assignment.topic_id, replicas, state, leader)
 

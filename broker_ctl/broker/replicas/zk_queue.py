@@ -27,9 +27,9 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.retry import is_undecided, retry
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
+from broker_ctl.store.forwarding import set_watch
 from broker_ctl.store.interface import Change, Delete, MetadataStore, Notification, Versioned
-from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class ZkQueue:
     ) -> None:
         self._store = store
         self._rng = rng
-        self._path = partition_paths.queue(broker_id)
+        self._path = paths.queue(broker_id)
         self._handle = handle
         self._wake = asyncio.Event()
         self._unread: set[str] = set()

@@ -1,23 +1,215 @@
-"""``broker-ctl pipeline backtest``: replay a history under policies and settings."""
+"""pipeline backtest: settings against each other on recorded days."""
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
-from broker_ctl.cli.runtime.output import echo, echo_json, print_facts
+from broker_ctl.cli.replays import SETTINGS, contestant_of
+from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table
+from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.errors import SettingsError
+from broker_ctl.pipeline.backtest.results import Candidate
+from broker_ctl.pipeline.backtest.sweeps import Dimension, Point
+from broker_ctl.settings.intake import take_in
+from broker_ctl.settings.root import DECLARATIONS
+from broker_ctl.settings.schema import Entry
+from broker_ctl.simulation.replay.replay import POLICIES, Baseline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from broker_ctl.pipeline.backtest.candidates import Candidate
-    from broker_ctl.pipeline.backtest.tasks import Task
-    from broker_ctl.pipeline.backtest.traces import Trace
+    from broker_ctl.pipeline.backtest.job import Verdict
+    from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow
+    from broker_ctl.pipeline.backtest.tasks import Task, Trace
+
+
+# Candidates of a back-test: policies by name, and a leader under combinations of settings.
+
+
+_ORIGIN: Final = "--set"
+
+
+class Config(NamedTuple):
+    """Sources of the leader's settings without --set."""
+
+    file: Path | None
+    environment: Mapping[str, str]
+
+
+class Selection(NamedTuple):
+    """The candidates.
+
+    Attributes:
+        contradictory: number of combinations that no daemon accepts.
+        reason: why the first of them is not accepted.
+    """
+
+    candidates: list[Candidate]
+    contradictory: int = 0
+    reason: str = ""
+
+
+def check_dimensions(dimensions: Sequence[Dimension]) -> None:
+    """Check the keys and values.
+
+    Raises:
+        SettingsError: a key is unknown, or a value invalid.
+    """
+    problems = []
+    for each in dimensions:
+        intake = take_in((Entry(each.key, value, _ORIGIN) for value in each.values), DECLARATIONS)
+        if intake.unknown or intake.unused:
+            problems.append(f"{_ORIGIN}: {each.key}: not a setting that a daemon here uses")
+        for value in each.values:
+            one = take_in([Entry(each.key, value, _ORIGIN)], DECLARATIONS)
+            problems += [str(problem) for problem in one.problems]
+    if problems:
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
+
+
+def select_candidates(
+    policies: Sequence[str],
+    config: Config,
+    dimensions: Sequence[Dimension],
+    points: Sequence[Point],
+) -> Selection:
+    """Candidates in the order of the policies; the settings as they are come before the points.
+
+    Args:
+        policies: names in `POLICIES`, or `SETTINGS`.
+        config: settings of the leader for `SETTINGS`.
+        dimensions: of the points.
+        points: combinations of settings that override ``config``.
+
+    Raises:
+        SettingsError: a setting is invalid, no replay depends on a key, or no point is accepted by
+            a daemon.
+    """
+    candidates: list[Candidate] = []
+    reasons: list[str] = []
+    for policy in dict.fromkeys(policies):
+        if policy != SETTINGS:
+            candidates.append(Candidate(policy, "", POLICIES[policy]()))
+            continue
+        usual = _leader(config, ())
+        _check_effects(usual, config, dimensions)
+        candidates.append(Candidate(SETTINGS, "", usual))
+        for point in points:
+            try:
+                found = _leader(config, point)
+            except SettingsError as error:
+                # Each value is valid, but not their combination.
+                reasons.append(str(error))
+            else:
+                candidates.append(Candidate(SETTINGS, " ".join(point), found))
+        if points and len(reasons) == len(points):
+            raise SettingsError(reasons[0])
+    return Selection(candidates, len(reasons), next(iter(reasons), ""))
+
+
+def _leader(config: Config, point: Point) -> Baseline:
+    """A leader with only the rules that a replay uses."""
+    found = contestant_of(SETTINGS, config.file, config.environment, point)
+    rules = {field.name: getattr(found.rules, field.name) for field in fields(CycleRules)}
+    return replace(found, rules=CycleRules(**rules))
+
+
+def _check_effects(usual: Baseline, config: Config, dimensions: Sequence[Dimension]) -> None:
+    for each in dimensions:
+        if all(found == usual for found in _leaders_per_value(config, each)):
+            values = ", ".join(each.values)
+            raise SettingsError(
+                f"{_ORIGIN}: {each.key}: no replay depends on it, or {values} is already in effect"
+            )
+
+
+def _leaders_per_value(config: Config, dimension: Dimension) -> Iterator[Baseline | None]:
+    """The leader with each value of one key alone; None if the value contradicts other settings."""
+    for value in dimension.values:
+        try:
+            yield _leader(config, (f"{dimension.key}={value}",))
+        except SettingsError:
+            yield None
+
+
+# Results of a back-test as tables and as JSON.
+
+
+_COLUMNS: Final = ("policy", "parameters", "seeds", "p99", "moved %/h", "overloaded", "front")
+_MEASURES: Final = {"p99": 3, "load_moved_pct_per_h": 2, "overload_broker_min": 1}
+
+
+def to_row(verdict: "Verdict") -> dict[str, Any]:
+    """Plain JSON values; an unbounded end of an interval is null."""
+    return {
+        "replays": [row._asdict() for row in verdict.replays],
+        "comparisons": [_finite(row._asdict()) for row in verdict.comparisons],
+        "front": [row._asdict() for row in verdict.front],
+        "faults": [fault.why for fault in verdict.faults],
+    }
+
+
+def show(verdict: "Verdict") -> None:
+    """Print a table for each trace: means of each candidate, and differences to the baseline."""
+    for trace, rows in groupby(verdict.front, lambda row: row.trace):
+        against = {
+            (row.policy, row.parameters, row.measure): row
+            for row in verdict.comparisons
+            if row.trace == trace
+        }
+        title = f"{trace}: {_baseline(against.values())}"
+        headers = (*_COLUMNS, *(f"{name} against it" for name in _MEASURES))
+        print_table(title, headers, _lines(list(rows), against))
+
+
+def _baseline(comparisons: Iterable["ComparisonRow"]) -> str:
+    for row in comparisons:
+        named = f"{row.baseline_policy} {row.baseline_parameters}".strip()
+        return f"means over the seeds; [95 %] of the difference to {named}"
+    return "means over the seeds"
+
+
+def _lines(
+    rows: Sequence["FrontRow"], against: dict[tuple[str, str, str], "ComparisonRow"]
+) -> Iterator[tuple[object, ...]]:
+    for row in rows:
+        found = (against.get((row.policy, row.parameters, measure)) for measure in _MEASURES)
+        yield (
+            row.policy,
+            row.parameters,
+            row.seeds,
+            f"{row.p99:.3f}",
+            f"{row.load_moved_pct_per_h:.2f}",
+            f"{row.overload_broker_min:.0f} min",
+            row.is_on_front,
+            *(each and _interval(each) for each in found),
+        )
+
+
+def _interval(row: "ComparisonRow") -> str:
+    digits = _MEASURES[row.measure]
+    if math.isinf(row.low):
+        return f"{row.difference:+.{digits}f} [one pair]"
+    return f"{row.difference:+.{digits}f} [{row.low:+.{digits}f}, {row.high:+.{digits}f}]"
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    is_infinite = {
+        name for name, each in row.items() if isinstance(each, float) and math.isinf(each)
+    }
+    return {name: None if name in is_infinite else each for name, each in row.items()}
+
+
+# ``broker-ctl pipeline backtest``: replay a history under policies and settings.
+
 
 _DAY_HOURS: Final = 24
 _MOST_TASKS: Final = 100_000
@@ -61,7 +253,7 @@ class _TraceOptions:
         Raises:
             UsageError: options contradict each other, or there is no such scenario.
         """
-        from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+        from broker_ctl.simulation.scenarios import NAMES, is_daily
 
         scope = cls(**{field.name: options[field.name] for field in fields(cls)})
         if options["is_all"] and scope.names:
@@ -104,8 +296,8 @@ class _Sweep:
         Raises:
             UsageError: options contradict each other, or there is no such policy.
         """
-        from broker_ctl.cli.simulate.replays import SETTINGS
-        from broker_ctl.simulation.replay.baselines import POLICIES
+        from broker_ctl.cli.replays import SETTINGS
+        from broker_ctl.simulation.replay.replay import POLICIES
 
         sweep = cls(**{field.name: options[field.name] for field in fields(cls)})
         has_settings = sweep.broker_conf is not None or bool(sweep.texts)
@@ -241,11 +433,6 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
 
 def _candidates(sweep: _Sweep) -> "list[Candidate]":
     """The baseline comes first."""
-    from broker_ctl.cli.pipeline.backtest_candidates import (
-        Config,
-        check_dimensions,
-        select_candidates,
-    )
     from broker_ctl.pipeline.backtest.sweeps import dimension, grid, sample_grid
 
     dimensions = [dimension(text) for text in sweep.texts]
@@ -265,8 +452,8 @@ def _candidates(sweep: _Sweep) -> "list[Candidate]":
 
 
 def _traces(engine: Engine, spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]":
-    from broker_ctl.pipeline.backtest.traces import recorded_trace, synthetic_trace
-    from broker_ctl.simulation.workload.sources import Source
+    from broker_ctl.pipeline.backtest.tasks import recorded_trace, synthetic_trace
+    from broker_ctl.simulation.workload.scenario_workload import Source
 
     hours = _DAY_HOURS if scope.hours is None else scope.hours
     traces = [synthetic_trace(Source(name, hours, scope.brokers)) for name in scope.names]
@@ -303,7 +490,6 @@ def _show_plan(
 
 
 def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", target: str) -> None:
-    from broker_ctl.cli.pipeline.backtest_table import show, to_row
     from broker_ctl.pipeline.backtest.job import backtest
 
     with progress_bar(engine, f"{len(tasks)} replays") as update:

@@ -5,21 +5,21 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.runtime.verb_help import VerbGroup, finish_command
+from broker_ctl.cli.runtime.verbs import VerbGroup, finish_command
 
 # Verb -> module and name of its command; imported when it is needed.
 _VERBS: Final = {
     "backtest": "broker_ctl.cli.pipeline.backtest:command",
-    "compact": "broker_ctl.cli.pipeline.compact:command",
-    "expire": "broker_ctl.cli.pipeline.expire:command",
+    "compact": "broker_ctl.cli.pipeline.tables:compact",
+    "expire": "broker_ctl.cli.pipeline.tables:expire",
     "import": "broker_ctl.cli.pipeline.imports:command",
-    "ingest": "broker_ctl.cli.pipeline.ingest:command",
+    "ingest": "broker_ctl.cli.pipeline.tables:ingest",
     "profile": "broker_ctl.cli.pipeline.profile:command",
-    "readmit": "broker_ctl.cli.pipeline.readmit:command",
+    "readmit": "broker_ctl.cli.pipeline.tables:readmit",
     "recommend": "broker_ctl.cli.pipeline.recommend:command",
     "report": "broker_ctl.cli.pipeline.report:command",
-    "size": "broker_ctl.cli.pipeline.size:command",
-    "synth": "broker_ctl.cli.pipeline.synth:command",
+    "size": "broker_ctl.cli.pipeline.synth:size",
+    "synth": "broker_ctl.cli.pipeline.synth:synth",
 }
 
 

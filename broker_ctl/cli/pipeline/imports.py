@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.runtime.cleartext import cleartext_option, require_private
-from broker_ctl.cli.runtime.extras import needing
-from broker_ctl.cli.runtime.formats import Output, output_option
-from broker_ctl.cli.runtime.output import echo_json, print_facts
-from broker_ctl.cli.runtime.secret_files import read_secret_file
-from broker_ctl.cli.runtime.times import Time
-from broker_ctl.cli.runtime.verb_help import VerbGroup
+from broker_ctl.cli.runtime.output import Output, Time, echo_json, output_option, print_facts
+from broker_ctl.cli.runtime.secret_files import cleartext_option, read_secret_file, require_private
+from broker_ctl.cli.runtime.verbs import VerbGroup, needing
 from broker_ctl.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -206,6 +202,6 @@ async def _imported(
 
 
 def _open_server(client: "HttpClient", url: str, label: str | None) -> "Recording":
-    from broker_ctl.pipeline.importing.prometheus import Prometheus, Source
+    from broker_ctl.pipeline.importing.series import Prometheus, Source
 
     return Prometheus(client, Source(url, label))

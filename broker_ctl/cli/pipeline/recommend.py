@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
-from broker_ctl.cli.runtime.output import echo_json
-from broker_ctl.cli.runtime.output_files import atomic_output, check_new
+from broker_ctl.cli.runtime.output import atomic_output, check_new, echo_json
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode_pretty
 from broker_ctl.errors import OrderConflict, PipelineError
@@ -15,8 +14,8 @@ from broker_ctl.errors import OrderConflict, PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from broker_ctl.pipeline.recommend.placement import Placement
     from broker_ctl.pipeline.recommend.recommendation import Recommendation
+    from broker_ctl.pipeline.recommend.usual_day import Placement
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -111,8 +110,7 @@ def _recommend(spark: "SparkSession", backtest: str, traces: tuple[str, ...]) ->
 def _make_placement(
     spark: "SparkSession", tables: str, profiles: str, cluster: str | None, plan: Path
 ) -> "Placement":
-    from broker_ctl.pipeline.recommend.placement import placement_of
-    from broker_ctl.pipeline.recommend.usual_day import read_usual_day
+    from broker_ctl.pipeline.recommend.usual_day import placement_of, read_usual_day
 
     day = read_usual_day(spark, tables, profiles, cluster)
     placement = placement_of(day, SystemClock().wall_ms())
@@ -127,7 +125,7 @@ def _show(
     placement: "Placement | None",
     refusal: str,
 ) -> None:
-    from broker_ctl.pipeline.recommend.fragment import fragment_of
+    from broker_ctl.pipeline.recommend.recommendation import fragment_of
 
     if engine.is_json:
         facts: dict[str, Any] = {} if recommendation is None else recommendation.to_row()

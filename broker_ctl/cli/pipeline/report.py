@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
-from broker_ctl.cli.runtime.extras import needing
-from broker_ctl.cli.runtime.output import echo_json, print_table
-from broker_ctl.cli.runtime.output_files import atomic_output
+from broker_ctl.cli.runtime.output import atomic_output, echo_json, print_table
+from broker_ctl.cli.runtime.verbs import needing
 
 if TYPE_CHECKING:
     from broker_ctl.pipeline.report.values import Report

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
-from broker_ctl.cli.runtime.extras import needing
-from broker_ctl.cli.runtime.formats import Output, output_option
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.cli.runtime.output import Output, output_option
+from broker_ctl.cli.runtime.verbs import needing
+from broker_ctl.pipeline.settings import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 
-from broker_ctl.cli.runtime.cleartext import crosses_in_the_clear, refusal
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.web_address import AllowedHosts, WebAddress
+from broker_ctl.cli.runtime.secret_files import crosses_in_the_clear, refusal
+from broker_ctl.core.model.broker import AllowedHosts, WebAddress
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
 

@@ -11,14 +11,47 @@ from urllib.parse import urlsplit
 
 import click
 
-from broker_ctl.cli.runtime.cleartext import allows_cleartext, cleartext_option
-from broker_ctl.cli.runtime.formats import Output, chosen_format, output_option
-from broker_ctl.cli.runtime.secret_files import read_secret_file
+from broker_ctl.cli.runtime.output import Output, chosen_format, output_option
+from broker_ctl.cli.runtime.secret_files import allows_cleartext, cleartext_option, read_secret_file
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from broker_ctl.cli.runtime.client import Client, Trust
+
+
+# Options of commands that read the settings of a daemon: --config and --set.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OVERRIDES: Final = "Setting that overrides file and environment; repeatable."
+
+
+def config_option(
+    text: str, *, exists: bool = False, name: str = "configuration"
+) -> Callable[[F], F]:
+    """Add --config, a broker.conf; without ``exists`` the settings report a missing file."""
+    kind = click.Path(exists=exists, dir_okay=False, path_type=Path)
+    return click.option("-c", "--config", name, type=kind, help=text)
+
+
+def set_option(text: str = _OVERRIDES) -> Callable[[F], F]:
+    """Add --set, texts ``key=value``, as ``overrides``."""
+    return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=text)
+
+
+def settings_options(text: str) -> Callable[[F], F]:
+    """Add both; ``text`` is the help of --config."""
+
+    def decorate(command: F) -> F:
+        return config_option(text)(set_option()(command))
+
+    return decorate
+
+
+# Options of commands that talk to a daemon: address, credentials, TLS, timeout, output.
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,7 +160,7 @@ class Target:
     def trust(self) -> "Trust":
         """Where the token may go."""
         from broker_ctl.cli.runtime.client import Trust
-        from broker_ctl.core.model.web_address import AllowedHosts
+        from broker_ctl.core.model.broker import AllowedHosts
 
         hosts = AllowedHosts.parse(self.trusted_hosts)
         return Trust(hosts, self.has_authority, self.allows_cleartext)
@@ -257,7 +290,7 @@ def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SS
 
 def _local_token(url: str) -> str | None:
     """The token that a daemon on this machine keeps for its commands."""
-    from broker_ctl.security.loopback_token import find_token
+    from broker_ctl.security.static_tokens import find_token
     from broker_ctl.settings.addresses import is_loopback
 
     host = urlsplit(url).hostname

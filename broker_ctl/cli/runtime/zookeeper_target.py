@@ -1,12 +1,10 @@
-"""Options of commands that open ZooKeeper: servers, TLS, and who the command is to them.
+"""Options of commands that open ZooKeeper: servers, TLS, and who the command is to them."""
 
-Each option is a setting of a daemon. A configuration file or the environment may give it instead,
-so that no secret is ever an argument: options name files.
-"""
-
+import asyncio
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -14,11 +12,74 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from broker_ctl.cli.runtime.secret_files import read_secret_file
-from broker_ctl.cli.runtime.settings_options import config_option
+from broker_ctl.cli.runtime.target import config_option
 
 if TYPE_CHECKING:
+    from broker_ctl.security.cluster_key import SigningKeys
     from broker_ctl.settings.root import Settings
     from broker_ctl.settings.sources import Reading
+    from broker_ctl.store.signed import ZnodeSignatures
+    from broker_ctl.store.zookeeper.store import ZooKeeperStore
+
+
+# Opens ZooKeeper for commands that look at the signatures of nodes.
+
+
+_CONNECT_S: Final = 10.0
+
+
+def signatures_by(keys: "SigningKeys", settings: "Settings") -> "ZnodeSignatures":
+    """Signs and verifies nodes with these keys, as daemons with these settings do."""
+    from broker_ctl.clock import SystemClock
+    from broker_ctl.daemon.wiring.security import signature_scope
+    from broker_ctl.store.signed import ZnodeSignatures
+
+    scope = signature_scope(settings)
+    return ZnodeSignatures(keys, scope, SystemClock(), is_required=True, on_failure=lambda *_: None)
+
+
+@asynccontextmanager
+async def unverified_store(settings: "Settings") -> "AsyncIterator[ZooKeeperStore]":
+    """A connection whose reads are not verified.
+
+    Raises:
+        ConnectionLoss: no server answered in time.
+    """
+    import random
+
+    from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
+    from broker_ctl.errors import ConnectionLoss
+    from broker_ctl.instruments.declared import StoreInstruments
+
+    url = settings.metadata.store_url
+    assert url is not None, "the caller has checked it"
+    store = open_store(
+        settings,
+        url,
+        "metadata-store",
+        random.SystemRandom(),
+        instruments=StoreInstruments(),
+        credentials=StoreCredentials.now(settings),
+    )
+    await store.start()
+    try:
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                await store.wait_connected()
+        except TimeoutError:
+            raise ConnectionLoss(
+                f"no ZooKeeper server of {store.name} answered within {_CONNECT_S:g} s"
+            ) from None
+        yield store
+    finally:
+        await store.close()
+
+
+# Options of commands that open ZooKeeper: servers, TLS, and who the command is to them.
+#
+# Each option is a setting of a daemon. A configuration file or the environment may give it
+# instead, so that no secret is ever an argument: options name files.
+
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])

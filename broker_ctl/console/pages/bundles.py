@@ -1,11 +1,16 @@
-"""The rings of namespaces as strips: width is the range of hashes, colour the load."""
+"""Bundles: rings as strips, policies, topics with their traffic, replicated partitions."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from math import fsum
+from typing import Any, Final
 
 from broker_ctl.console.pages.frame import Row
+from broker_ctl.console.render import percent
+
+# The rings of namespaces as strips: width is the range of hashes, colour the load.
+
 
 _HASHES: Final = 1 << 32
 _WIDTH: Final = 1000.0
@@ -77,3 +82,157 @@ def _piece(row: Row, hottest: float) -> Piece:
     heat = min(_LEVELS - 1, int(share * _LEVELS))
     x = begin / _HASHES * _WIDTH
     return Piece(row, round(x, 2), round(max(1.0, (end - begin) / _HASHES * _WIDTH), 2), heat)
+
+
+# The topics of one bundle with their traffic, and whether a split would help.
+
+
+_MOST: Final = 20
+# A split helps little where one topic has more than this part of the traffic.
+_ALONE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic; ``share`` is its part of the bundle's throughput."""
+
+    name: str
+    throughput_bytes_per_s: float
+    msg_per_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics with the most traffic, and how many there are in all.
+
+    Attributes:
+        verdict: whether a split helps, in one sentence; empty: nothing can be said.
+    """
+
+    rows: tuple[TopicRow, ...]
+    count: int
+    verdict: str
+
+
+def topics_of(bundle: str, statistics: Mapping[str, Any] | None) -> Topics | None:
+    """Of the owner's ``broker-stats/topics``; None: it does not have the bundle."""
+    namespace, _, span = bundle.rpartition("/")
+    of_bundle = ((statistics or {}).get(namespace) or {}).get(span)
+    if not of_bundle:
+        return None
+    found = [
+        (name, _both(row, "msgThroughput"), _both(row, "msgRate"))
+        for topics in of_bundle.values()
+        for name, row in topics.items()
+    ]
+    total = fsum(throughput for _, throughput, _ in found)
+    rows = sorted(
+        (
+            TopicRow(name, throughput, rate, throughput / total if total > 0 else 0.0)
+            for name, throughput, rate in found
+        ),
+        key=lambda row: (-row.share, row.name),
+    )
+    return Topics(tuple(rows[:_MOST]), len(rows), _verdict(rows))
+
+
+def _both(row: Mapping[str, Any], name: str) -> float:
+    return float(row.get(f"{name}In", 0.0)) + float(row.get(f"{name}Out", 0.0))
+
+
+def _verdict(rows: Sequence[TopicRow]) -> str:
+    if len(rows) == 1:
+        return "One topic carries it all: no split helps, only a move."
+    if rows and rows[0].share > _ALONE:
+        share = percent(rows[0].share)
+        return f"One topic carries {share} of it: a split only takes the others away from it."
+    return ""
+
+
+# Isolation policies and failure domains, with the live brokers that each covers now.
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One isolation policy; ``primary`` and ``secondary`` are the live brokers that it has."""
+
+    name: str
+    row: Row
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...]
+
+    @property
+    def least(self) -> str:
+        """Primary brokers below which the secondary ones are used."""
+        policy = self.row.get("auto_failover_policy") or {}
+        return str((policy.get("parameters") or {}).get("min_limit", "0"))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer primary brokers are alive than it asks for."""
+        least = self.least
+        return least.isdecimal() and len(self.primary) < int(least)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The page; ``free`` are live brokers that no policy names."""
+
+    policies: tuple[Policy, ...]
+    free: tuple[str, ...]
+    domains: Mapping[str, tuple[str, ...]]
+
+
+def policies_page(
+    policies: Mapping[str, Row], matches: Sequence[Row], domains: Mapping[str, Any]
+) -> Policies:
+    """The page of the API's rows; a broker counts for the first policy that has it."""
+
+    def covered(name: str, *, is_primary: bool) -> tuple[str, ...]:
+        return tuple(
+            row["brokerName"]
+            for row in matches
+            if row.get("policyName") == name and row["primary"] is is_primary
+        )
+
+    return Policies(
+        tuple(
+            Policy(
+                name,
+                row,
+                covered(name, is_primary=True),
+                covered(name, is_primary=False),
+            )
+            for name, row in policies.items()
+        ),
+        tuple(row["brokerName"] for row in matches if not row.get("policyName")),
+        {name: tuple(row.get("brokers", ())) for name, row in sorted(domains.items())},
+    )
+
+
+# Replicated partitions: what is wrong, and who leads how many.
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The page; the topics that have a problem come first."""
+
+    row: Row
+    topics: tuple[Row, ...]
+    most_leaders: int
+
+
+def partitions_page(row: Row, topics: Sequence[Row]) -> Partitions:
+    """The page of the controller's overview and topics."""
+    ordered = sorted(
+        topics,
+        key=lambda each: (
+            -each["offline"],
+            -each["under_min_isr"],
+            -each["under_replicated"],
+            each["topic"],
+        ),
+    )
+    most = max([1, *(broker["leaders"] for broker in row["brokers"])])
+    return Partitions(row, tuple(ordered), most)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.console.formats import counted, duration
-from broker_ctl.console.pages.bars import Band
-from broker_ctl.console.pages.frame import Row
+from broker_ctl.console.pages.frame import Band, Row
+from broker_ctl.console.render import counted, duration
 
 # Rounding errors are not rounded up.
 _NOTHING: Final = 1e-9

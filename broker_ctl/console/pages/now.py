@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.console.pages.bars import Band, Bars, bars_of
-from broker_ctl.console.pages.decisions import Group, grouped, usual_s
-from broker_ctl.console.pages.frame import Row
+from broker_ctl.console.pages.frame import Band, Bars, Row, bars_of
+from broker_ctl.console.pages.history import Group, Trace, grouped, trace_of, usual_s
 from broker_ctl.console.pages.judgement import Judgement, Known, judge, needs_of
-from broker_ctl.console.pages.trace import Trace, trace_of
 
 _GROUPS: Final = 8
 

@@ -1,10 +1,17 @@
-"""The plan of the next cycle: what moves, what is left, and why."""
+"""The plan of the next cycle, a rollout under way, and the settings in force."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import fsum
+from typing import Final
 
 from broker_ctl.console.pages.frame import Row
+from broker_ctl.core.rollout.broker_machine import State as BrokerState
+from broker_ctl.core.rollout.machine import ENDED, State
+from broker_ctl.settings.root import Settings as AllSettings
+
+# The plan of the next cycle: what moves, what is left, and why.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +66,132 @@ def plan_page(row: Row, brokers: Sequence[Row]) -> PlanPage:
         tuple(each for each in row["decisions"] if each["kind"] != "transfer"),
         {reason: tuple(rows) for reason, rows in skipped.items()},
         max([1e-9, *(max(each.before, each.after) for each in changes)]),
+    )
+
+
+# A rollout as steps: how far each broker is, and what it waits for.
+
+
+_PATH: Final = (
+    BrokerState.WAITING,
+    BrokerState.DRAINING,
+    BrokerState.EMPTY,
+    BrokerState.RESTARTING,
+    BrokerState.CHECKING,
+    BrokerState.DONE,
+)
+
+
+class Place(StrEnum):
+    """Where a step is, seen from the broker."""
+
+    PAST = "past"
+    NOW = "now"
+    AHEAD = "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One state on the way of a broker."""
+
+    word: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSteps:
+    """One broker; a failed one has no current step."""
+
+    row: Row
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPage:
+    """The page.
+
+    Attributes:
+        acts: what an operator may do in this state.
+        wait: what the brokers in progress wait for.
+    """
+
+    row: Row
+    brokers: tuple[BrokerSteps, ...]
+    acts: tuple[str, ...]
+    is_over: bool
+
+
+_ACTS: Final = {
+    State.RUNNING: ("rollout-pause", "rollout-abort"),
+    State.PAUSED: ("rollout-resume", "rollout-abort"),
+    State.STOPPED: ("rollout-resume", "rollout-abort"),
+    State.SETTLING: ("rollout-abort",),
+}
+
+
+def rollout_page(row: Row) -> RolloutPage:
+    """The page of a rollout."""
+    state = State(row["state"])
+    brokers: Sequence[Row] = row["brokers"]
+    return RolloutPage(
+        row,
+        tuple(BrokerSteps(broker, _steps(broker["state"])) for broker in brokers),
+        _ACTS.get(state, ()),
+        state in ENDED,
+    )
+
+
+def _steps(name: str) -> tuple[Step, ...]:
+    state = BrokerState(name)
+    at = _PATH.index(state) if state in _PATH else -1
+    # What is done has no step that is still under way.
+    is_done = state is BrokerState.DONE
+
+    def place(number: int) -> Place:
+        if number < at or (is_done and number == at):
+            return Place.PAST
+        return Place.NOW if number == at else Place.AHEAD
+
+    return tuple(Step(each.value, place(number)) for number, each in enumerate(_PATH))
+
+
+# The settings in force, with their defaults and overrides.
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting; ``origin`` is a word: default, broker.conf or override."""
+
+    key: str
+    value: str
+    default: str
+    origin: str
+    is_dynamic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """The page; those that differ from their default come first."""
+
+    changed: tuple[SettingRow, ...]
+    others: tuple[SettingRow, ...]
+
+
+def settings_page(
+    values: Mapping[str, str], overrides: Mapping[str, str], dynamic: Collection[str]
+) -> SettingsPage:
+    """The page of a daemon's settings."""
+    defaults = AllSettings()
+
+    def row(key: str, value: str) -> SettingRow:
+        default = defaults.text(key)
+        origin = "default" if value == default else "broker.conf"
+        return SettingRow(
+            key, value, default, "override" if key in overrides else origin, key in dynamic
+        )
+
+    rows = [row(key, str(value)) for key, value in sorted(values.items())]
+    return SettingsPage(
+        tuple(each for each in rows if each.origin != "default"),
+        tuple(each for each in rows if each.origin == "default"),
     )

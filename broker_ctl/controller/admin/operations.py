@@ -1,8 +1,4 @@
-"""Requests of operators and brokers to the controller.
-
-Reads are answered at once from memory. Changes are validated, queued as events and validated again
-when handled, while nothing else runs. A dry run uses the same validation.
-"""
+"""Requests of operators and brokers to the controller, and reads answered from its memory."""
 
 import asyncio
 import random
@@ -10,10 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from broker_ctl.controller.admin import views
-from broker_ctl.controller.admin.reads import ControllerReads
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
-from broker_ctl.controller.procedures.known_names import (
+from broker_ctl.controller.procedures.preferred_election import (
+    PreferredLeaderElection,
+)
+from broker_ctl.controller.procedures.procedure import (
+    ControllerContext,
+    Procedure,
     Targets,
+    check_partition,
     check_reassigning,
     check_targets,
     check_topic,
@@ -21,22 +22,73 @@ from broker_ctl.controller.procedures.known_names import (
     origins_of,
     replanned,
 )
-from broker_ctl.controller.procedures.preferred_election import (
-    PreferredLeaderElection,
-)
-from broker_ctl.controller.procedures.procedure import ControllerContext, Procedure
 from broker_ctl.controller.procedures.reassignment import Reassignments
-from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
-from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
-from broker_ctl.controller.procedures.topic_creation import Replicas, TopicCreation
+from broker_ctl.controller.procedures.topic_changes import (
+    Replicas,
+    TopicAdoption,
+    TopicConfiguration,
+    TopicCreation,
+)
 from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import RuleChanges, TopicRules
+from broker_ctl.core.partitions.values import RuleChanges, TopicPartition, TopicRules
 from broker_ctl.errors import (
     Fenced,
     NoController,
 )
+
+# What operators ask about topics and partitions, answered at once from memory.
+
+
+# Transitions of a partition that its explanation has.
+_EXPLAINED: Final = 10
+
+
+class ControllerReads:
+    """Reads of one term of the controller; answers are plain JSON values."""
+
+    def __init__(self, controller: ControllerContext) -> None:
+        self._controller = controller
+        self._context = controller.context
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """A topic, partition by partition; see `views.description`.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        check_topic(self._context, topic)
+        return views.description(self._context, topic)
+
+    def explain(self, topic: str, partition: int) -> Reply:
+        """Why a partition has its leader, with its newest transitions; see `views.explanation`.
+
+        Raises:
+            TopicMissing: there is no such partition.
+        """
+        named = TopicPartition(topic, partition)
+        check_partition(self._context, named)
+        changes = self.transitions(topic, partition, _EXPLAINED)
+        return {**views.explanation(self._context, named), "changes": changes}
+
+    def reassignments(self) -> list[dict[str, Any]]:
+        """The partitions being reassigned; see `views.reassignment_row`."""
+        moving = sorted(self._context.reassigning)
+        return [views.reassignment_row(self._context, each) for each in moving]
+
+    def transitions(
+        self, topic: str | None, partition: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """Transitions of this daemon's terms, newest first; None selects all."""
+        newest = self._controller.recent.newest(topic, partition, limit)
+        return [views.transition_row(*each) for each in newest]
+
+
+# Requests of operators and brokers to the controller.
+#
+# Reads are answered at once from memory. Changes are validated, queued as events and validated
+# again when handled, while nothing else runs. A dry run uses the same validation.
+
 
 T = TypeVar("T")
 

@@ -7,9 +7,13 @@ from broker_ctl.core.partitions import reassigning
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused
 from broker_ctl.core.partitions.explaining import reasons, replica_status
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.transitions import Transition
-from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, LiveBroker
+from broker_ctl.core.partitions.values import (
+    NO_LEADER,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicPartition,
+    Transition,
+)
 from broker_ctl.errors import StoreError
 
 

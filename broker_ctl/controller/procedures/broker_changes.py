@@ -12,16 +12,16 @@ from broker_ctl.controller.state.batch_writer import Changes
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.loader import Loader
 from broker_ctl.controller.transport.messages import Transport
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, after_broker_change
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     BrokersChanged,
     LeaderAndIsr,
     LiveBroker,
+    TopicPartition,
 )
 
 log = logging.getLogger(__name__)

@@ -11,14 +11,18 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from broker_ctl.controller.procedures.procedure import ControllerContext
-from broker_ctl.controller.store.pipelining import Pauses
+from broker_ctl.controller.store.loader import Pauses
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
+from broker_ctl.core.partitions.elections import (
+    Election,
+    ElectionRefusal,
+    Refused,
+    next_state,
+    shortfall,
+)
 from broker_ctl.core.partitions.instructions import ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.stopping import next_state, shortfall
-from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr
+from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr, TopicPartition
 
 log = logging.getLogger(__name__)
 

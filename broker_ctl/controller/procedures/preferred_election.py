@@ -9,19 +9,23 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from broker_ctl.controller.procedures.known_names import check_partition
-from broker_ctl.controller.procedures.procedure import ControllerContext
-from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.procedures.procedure import Alarm, ControllerContext, check_partition
 from broker_ctl.controller.state.state_changes import Decide
 from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.preferring import BATCH, imbalanced, is_warm
+from broker_ctl.core.partitions.elections import (
+    BATCH,
+    Election,
+    ElectionRefusal,
+    Refused,
+    imbalanced,
+    is_warm,
+)
 from broker_ctl.core.partitions.values import (
     Assignment,
     BrokersChanged,
     LeaderAndIsr,
+    TopicPartition,
     TopicRules,
 )
 from broker_ctl.errors import InvalidReplicas, StoreError

@@ -1,28 +1,21 @@
-"""Reassignment of partitions to other replicas (docs: kafka-design-v3, kafka-reassignment).
-
-`core/partitions/reassigning.py` decides on the next step from the stored state and from the updates
-that this controller has sent. It decides again whenever an ISR, a broker or a request changes;
-nothing is polled. Many partitions of a topic, which share its node, are written at once
-(KAFKA-6617).
-"""
+"""Reassignment of partitions to other replicas (docs: kafka-design-v3, kafka-reassignment)."""
 
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from broker_ctl.controller.procedures.procedure import ControllerContext
-from broker_ctl.controller.procedures.reassignment_requests import ReassignmentRequests
-from broker_ctl.controller.procedures.reassignment_throttle import ReassignmentThrottle
-from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.procedures.procedure import Alarm, ControllerContext, make_parents
 from broker_ctl.controller.state.batch_writer import CHUNK
+from broker_ctl.controller.state.state_changes import StateChanger
+from broker_ctl.controller.store.loader import READS, pipelined, read_nodes
 from broker_ctl.controller.transport.messages import StopResponse
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions import elections
+from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import (
     NOTHING_ANNOUNCED,
     Announce,
@@ -31,6 +24,7 @@ from broker_ctl.core.partitions.reassigning import (
     Settle,
     Step,
     begun,
+    fault_of_target,
     is_undone,
     next_step,
 )
@@ -39,12 +33,279 @@ from broker_ctl.core.partitions.values import (
     BrokersChanged,
     LeaderAndIsr,
     TopicAssignment,
+    TopicPartition,
 )
-from broker_ctl.errors import MultiFailed, TopicMissing
-from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import Check, Delete, Operation
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    CorruptRecord,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    OrderConflict,
+    StoreError,
+    TopicMissing,
+)
+from broker_ctl.store import paths as partition_paths
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    Operation,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.paths import BROKER_DEFAULTS
+from broker_ctl.store.records.partitions import (
+    decode_configuration,
+    decode_request,
+    decode_throttle,
+    encode_configuration,
+    encode_request,
+    with_throttle,
+)
 
 log = logging.getLogger(__name__)
+
+# Nodes with which operators request reassignments: read, validated and deleted.
+#
+# A request is `/brokers/partitions_reassigned/T/P`. It is deleted with the final assignment, or at
+# once if it is not valid, which is logged (docs: kafka-paths, kafka-reassignment; KAFKA-9478: a
+# request that stays behind must not hide later ones).
+
+
+class Request(NamedTuple):
+    """A request; ``version`` is that of its node."""
+
+    target: tuple[int, ...]
+    version: int
+
+
+class ReassignmentRequests:
+    """Pending requests as of the last read."""
+
+    def __init__(self, store: MetadataStore, context: Context, state_changer: StateChanger) -> None:
+        self._store = store
+        self._context = context
+        self._state_changer = state_changer
+        self.pending: dict[TopicPartition, Request] = {}
+
+    async def read(self) -> None:
+        """Read all requests; invalid ones are deleted, as are parents of past ones."""
+        self.pending = {}
+        topics = await self._store.children(partition_paths.REASSIGNED)
+        parents, empty = await self._parents([f"{partition_paths.REASSIGNED}/{t}" for t in topics])
+        paths: list[str] = []
+
+        async def list_below(parent: str) -> None:
+            numbers = await self._store.children(parent)
+            paths.extend(f"{parent}/{number}" for number in numbers)
+            if not numbers and _is_past(await self._store.exists(parent)):
+                empty.append(parent)
+
+        await pipelined(parents, list_below, "topics of requests")
+
+        async def read(batch: list[str]) -> None:
+            for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
+                await self._add(path, node)
+
+        await pipelined(batched(paths, READS), read, "requests")
+        await pipelined(batched(empty, CHUNK), self._remove_parents, "parents of requests")
+
+    async def _parents(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Parents that may have requests, and those whose requests are gone.
+
+        They are read many at a time, and only the former are listed.
+        """
+        used: list[str] = []
+        empty: list[str] = []
+
+        async def look(batch: list[str]) -> None:
+            for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
+                if not isinstance(node, Versioned) or node.stat.children_count:
+                    used.append(path)
+                elif _is_past(node.stat):
+                    empty.append(path)
+
+        await pipelined(batched(paths, READS), look, "parents of requests")
+        return used, empty
+
+    async def _remove_parents(self, paths: Sequence[str]) -> None:
+        """Delete parents without requests, all of them or, if one has changed, one by one."""
+        if await self._remove([Delete(path) for path in paths]) or len(paths) == 1:
+            return
+        for path in paths:
+            await self._remove([Delete(path)])
+
+    async def _add(self, path: str, node: Versioned | StoreError | None) -> None:
+        if node is None:
+            return
+        partition = partition_paths.partition_of_request(path)
+        if isinstance(node, StoreError) or partition is None:
+            log.warning("ignored %s: it is not a readable request", path)
+            return
+        try:
+            request = Request(decode_request(node), node.stat.version)
+        except CorruptRecord as error:
+            await self._refuse(path, node.stat.version, str(error))
+            return
+        assignment = self._context.assignments.get(partition)
+        if assignment is None:
+            # The topic may be new, with its own event still queued, or about to be deleted.
+            if await self._is_unknown(partition):
+                await self._refuse(path, request.version, f"there is no partition {partition}")
+            return
+        min_isr = self._context.rules_of(partition.topic).min_isr
+        fault = fault_of_target(request.target, assignment, self._context.brokers, min_isr)
+        if fault is not None:
+            await self._refuse(path, request.version, f"it {fault}")
+            return
+        self.pending[partition] = request
+
+    async def _is_unknown(self, partition: TopicPartition) -> bool:
+        if partition.topic in self._context.topics:
+            return True
+        return await self._store.exists(partition_paths.topic(partition.topic)) is None
+
+    async def _refuse(self, path: str, version: int, why: str) -> None:
+        log.warning("the request %s is refused and deleted: %s", path, why)
+        await self._remove([Delete(path, version)])
+
+    async def _remove(self, operations: Sequence[Operation]) -> bool:
+        try:
+            await self._state_changer.write(operations)
+        except MultiFailed as error:
+            # The node is gone, replaced or not empty: the next read will show it.
+            log.debug("cannot delete a request: %s; reading requests again", error)
+            return False
+        return True
+
+    # New requests.
+
+    async def put(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """Write requests, each replacing a pending one.
+
+        Raises:
+            MultiFailed: another client writes them too; some may have been written.
+        """
+        await self.read()
+        for topic in sorted({partition.topic for partition in targets}):
+            parent = f"{partition_paths.reassigned_topic(topic)}/0"
+            await make_parents(self._store, self._state_changer, parent)
+        for batch in batched(sorted(targets), CHUNK):
+            await self._state_changer.write([self._put(each, targets[each]) for each in batch])
+        await self.read()
+
+    def _put(self, partition: TopicPartition, target: tuple[int, ...]) -> Operation:
+        path, data = partition_paths.reassigned(partition), encode_request(target)
+        pending = self.pending.get(partition)
+        if pending is None:
+            return Create(path, data)
+        return SetData(path, data, pending.version)
+
+
+def _is_past(stat: Stat | None) -> bool:
+    """Whether an empty parent had requests: any other was just created for the next one."""
+    return stat is not None and stat.cversion > 0
+
+
+# The throttle of replicas that reassignments add (Kafka: leader and follower throttled rates).
+#
+# Its only state is Kafka's configuration of all brokers, which each broker reads by itself: it
+# survives the controller. Which replicas it applies to follows from the topics' nodes. It goes
+# with the last reassignment; a controller that takes over looks for it, since the one before may
+# have died in between.
+
+
+class ReassignmentThrottle:
+    """The throttle in one term; ``context.throttle`` is the one that was read last."""
+
+    def __init__(self, store: MetadataStore, context: Context, state_changer: StateChanger) -> None:
+        self._store = store
+        self._context = context
+        self._state_changer = state_changer
+        # Version (mzxid) of the node that was found to be unreadable last: it is named once.
+        self._reported_zxid = 0
+
+    async def read(self) -> None:
+        """Read it; one that cannot be read leaves the one before."""
+        node = await self._store.get(BROKER_DEFAULTS)
+        try:
+            self._context.throttle = None if node is None else decode_throttle(node)
+        except CorruptRecord as error:
+            self._report(node, f"ignored a throttle: {error}")
+
+    async def end(self) -> None:
+        """Remove it with the last reassignment; a node that cannot be read is left alone."""
+        if self._context.throttle is None:
+            return
+        try:
+            await self.put(None)
+        except OrderConflict as error:
+            node = await self._store.get(BROKER_DEFAULTS)
+            self._report(node, f"a throttle is left in place: {error}")
+
+    def _report(self, node: Versioned | None, text: str) -> None:
+        """Warn once for each version of the node."""
+        zxid = 0 if node is None else node.stat.mzxid
+        if zxid != self._reported_zxid:
+            self._reported_zxid = zxid
+            log.warning("%s", text)
+
+    async def put(self, rate: int | None) -> None:
+        """Change it; None: remove it.
+
+        Raises:
+            OrderConflict: the node cannot be read.
+        """
+        before = self._context.throttle
+        while True:
+            if rate is not None:
+                await make_parents(self._store, self._state_changer, BROKER_DEFAULTS)
+            write = self._write(await self._store.get(BROKER_DEFAULTS), rate)
+            try:
+                if write is not None:
+                    await self._state_changer.write([write])
+            except Ambiguous:
+                continue  # the next read shows whether it was written
+            except MultiFailed as error:
+                if not isinstance(error.cause, BadVersion | NodeExists | NoNode):
+                    raise
+                continue  # another client has written it
+            break
+        self._context.throttle = rate
+        if rate != before:
+            log.info("throttle of replicas that are added: %s, was %s", _text(rate), _text(before))
+
+    def _write(self, node: Versioned | None, rate: int | None) -> Operation | None:
+        """The write that leads to the rate; None: nothing has to be written."""
+        try:
+            before = {} if node is None else decode_configuration(node)
+        except CorruptRecord as error:
+            raise OrderConflict(f"{error}: correct it, or delete the node") from None
+        after = with_throttle(before, rate)
+        if after == before:
+            return None
+        if node is None:
+            return Create(BROKER_DEFAULTS, encode_configuration(after))
+        if not after:
+            return Delete(BROKER_DEFAULTS, node.stat.version)
+        return SetData(BROKER_DEFAULTS, encode_configuration(after), node.stat.version)
+
+
+def _text(rate: int | None) -> str:
+    return "none" if rate is None else f"{rate} bytes/s"
+
+
+# Reassignment of partitions to other replicas (docs: kafka-design-v3, kafka-reassignment).
+#
+# `core/partitions/reassigning.py` decides on the next step from the stored state and from the
+# updates that this controller has sent. It decides again whenever an ISR, a broker or a request
+# changes; nothing is polled. Many partitions of a topic, which share its node, are written at
+# once (KAFKA-6617).
+
 
 # Delay before ending, so that partitions that come into sync together are written together.
 _PAUSE_S: Final = 0.2

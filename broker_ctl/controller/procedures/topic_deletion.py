@@ -12,21 +12,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_ctl.controller.procedures.parents import make_parents
-from broker_ctl.controller.procedures.procedure import ControllerContext
-from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.procedures.procedure import Alarm, ControllerContext, make_parents
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.fenced_writer import ends_term
-from broker_ctl.controller.store.pipelining import READS, read_nodes
+from broker_ctl.controller.store.loader import READS, read_nodes
 from broker_ctl.controller.transport.messages import StopResponse
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.deleting import Deletion, Stops
 from broker_ctl.core.partitions.instructions import ReplicaStop
-from broker_ctl.core.partitions.machines import ReplicaStage
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import BrokersChanged, TopicAssignment
+from broker_ctl.core.partitions.values import (
+    BrokersChanged,
+    ReplicaStage,
+    TopicAssignment,
+    TopicPartition,
+)
 from broker_ctl.errors import InvalidName, MultiFailed, NodeExists, NoNode, StoreError
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Check, Create, Delete, MetadataStore, Operation, SetData
 from broker_ctl.store.records.partitions import DELETION_REQUEST, decode_topic, encode_topic
 

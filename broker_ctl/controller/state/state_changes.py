@@ -15,8 +15,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from broker_ctl.controller.state.batch_writer import CHUNK, BatchWriter, Changes
-from broker_ctl.controller.state.state_batch import (
+from broker_ctl.controller.state.batch_writer import (
+    CHUNK,
+    BatchWriter,
+    Changes,
     StateBatch,
     add_update,
     announced_replicas,
@@ -24,8 +26,7 @@ from broker_ctl.controller.state.state_batch import (
 )
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.kafka_states import KafkaStates
-from broker_ctl.controller.store.pipelining import pipelined
-from broker_ctl.controller.store.state_reader import StateReader
+from broker_ctl.controller.store.loader import StateReader, pipelined
 from broker_ctl.controller.transport.messages import (
     FullRequests,
     PartitionUpdate,
@@ -35,12 +36,16 @@ from broker_ctl.controller.transport.messages import (
     empty_requests,
     encode_comparable,
 )
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused, initial
 from broker_ctl.core.partitions.instructions import ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    TopicAssignment,
+    TopicPartition,
+)
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -48,7 +53,7 @@ from broker_ctl.errors import (
     NoNode,
     TopicMissing,
 )
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, MetadataStore, Operation, Result, SetData
 from broker_ctl.store.records.partitions import decode_topic, encode_topic
 
@@ -168,7 +173,7 @@ class StateChanger:
             TopicMissing: the node does not exist, or belongs to another topic now.
             MultiFailed: one of ``extra`` was refused; the index is relative to ``extra``.
         """
-        path = partition_paths.topic(name)
+        path = paths.topic(name)
         topic = self._context.topics.get(name) or await self._read_topic(name)
         same = self._same_topic(name)
         while True:
@@ -198,10 +203,10 @@ class StateChanger:
     def _same_topic(self, name: str) -> list[Operation]:
         states = self._context.states
         known = (each for each in self._context.partitions_of(name) if each in states)
-        return [Check(partition_paths.partition(each)) for each in islice(known, 1)]
+        return [Check(paths.partition(each)) for each in islice(known, 1)]
 
     async def _read_topic(self, name: str) -> TopicAssignment:
-        node = await self._store.get(partition_paths.topic(name))
+        node = await self._store.get(paths.topic(name))
         if node is None:
             raise TopicMissing(f"there is no topic {name}")
         topic, known = decode_topic(node), self._context.topics.get(name)

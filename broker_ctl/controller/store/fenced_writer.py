@@ -7,7 +7,7 @@ more.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,

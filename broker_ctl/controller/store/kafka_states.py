@@ -10,15 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from broker_ctl.controller.store.fenced_writer import FencedWrites
-from broker_ctl.controller.store.pipelining import READS, Found, pipelined, read_nodes
-from broker_ctl.controller.store.state_reader import StateReader
-from broker_ctl.core.model.batches import batched
+from broker_ctl.controller.store.loader import READS, Found, StateReader, pipelined, read_nodes
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr
+from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr, TopicPartition
 from broker_ctl.errors import Ambiguous, CorruptRecord, MultiFailed, StoreError
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Check, Create, MetadataStore, Operation, Versioned
 from broker_ctl.store.records.partitions import decode_state, encode_state
 

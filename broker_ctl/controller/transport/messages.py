@@ -9,15 +9,16 @@ from broker_ctl.core.partitions.instructions import (
     Instruction,
     ReplicaState,
     ReplicaStop,
+    Span,
     adding_field,
     adding_row,
     compared_row,
+    digest_of,
     entry_row,
+    spans_field,
     stop_row,
 )
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_spans import Span, digest_of, spans_field
-from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
+from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker, TopicPartition
 from broker_ctl.store.interface import Operation
 
 

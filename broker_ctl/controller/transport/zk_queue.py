@@ -15,8 +15,8 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_term
-from broker_ctl.controller.store.pipelining import pipelined
-from broker_ctl.controller.transport.ack_timer import AckTimer
+from broker_ctl.controller.store.loader import pipelined
+from broker_ctl.controller.transport.http import AckTimer
 from broker_ctl.controller.transport.messages import (
     BROKER_GONE,
     BrokerRequests,
@@ -30,7 +30,7 @@ from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
 from broker_ctl.errors import MultiFailed, NodeExists, NoNode, StoreError
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     Change,
     Create,

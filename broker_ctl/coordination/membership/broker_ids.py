@@ -15,15 +15,15 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.locks import PreviousSessionNodes
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import CorruptRecord, InvalidName, NodeExists, StartError
 from broker_ctl.retry import is_undecided, retry
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
+from broker_ctl.store.forwarding import set_watch
 from broker_ctl.store.interface import CreateMode, MetadataStore, Versioned
 from broker_ctl.store.records.partitions import decode_broker, encode_broker
-from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class BrokerIds:
         self._deletions = deletions
         self._own = own
         self._clock = clock
-        self._path = partition_paths.broker(own.broker_id)
+        self._path = paths.broker(own.broker_id)
         self._previous_nodes = PreviousSessionNodes(
             store,
             tick_s,

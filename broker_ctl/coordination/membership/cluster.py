@@ -1,15 +1,202 @@
-"""Live brokers and the leader, for lookups and for the API."""
+"""Live brokers and the leader, for lookups and the API; the cluster's name and peers."""
 
-from dataclasses import replace
-from typing import Final
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
-from broker_ctl.coordination.election.election import Election
+from broker_ctl.codec import decode_object
+from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
 from broker_ctl.coordination.membership.registry import Peer, Registry
-from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
-from broker_ctl.peer_http import PeerAddresses, Source, urls_at
+from broker_ctl.core.model.commands import Command, HandleCommand, Reply
+from broker_ctl.errors import (
+    CorruptRecord,
+    HttpError,
+    NewerVersion,
+    NoAuth,
+    NodeExists,
+    PeerRefused,
+    PeerUnreachable,
+    StartError,
+)
+from broker_ctl.peer_http import PeerAddresses, PeerHttp, Source, urls_at
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.broker_ctl import ClusterName
+
+log = logging.getLogger(__name__)
+
+# The cluster name below a chroot: the first broker writes it, and all others must match it.
+
+
+async def require_cluster_name(store: MetadataStore, name: str) -> None:
+    """Write the name if there is none: a new cluster, or one of an earlier release.
+
+    Raises:
+        StartError: the store has another name.
+        CorruptRecord, NewerVersion: the stored name cannot be read.
+    """
+    node = await store.get(paths.CLUSTER_NAME)
+    if node is None:
+        with contextlib.suppress(NodeExists):
+            await store.create(paths.CLUSTER_NAME, ClusterName(name).encode(), make_parents=True)
+        node = await store.get(paths.CLUSTER_NAME)
+    kept = name if node is None else ClusterName.decode(node.path, node.data).name
+    if kept != name:
+        raise StartError(
+            f"clusterName={name}, but the brokers below metadataStoreUrl are the cluster {kept}: "
+            "give that name, or this cluster a chroot of its own. Where the cluster is to be "
+            f"called {name} from now on, stop all its brokers and delete {paths.CLUSTER_NAME}",
+        )
+
+
+# Other clusters on the same ZooKeeper servers: they reveal a mistyped chroot.
+
+
+# A nested chroot, as in /pulsar/east; deeper ones are not searched.
+_DEPTH: Final = 2
+# A limit, since the servers may hold the data of many other applications.
+_MOST_NODES: Final = 200
+# Nodes inside a cluster are not chroots of others.
+_NOT_CHROOTS: Final = frozenset(
+    {"zookeeper", "broker-ctl", "admin", "loadbalance", "namespace", "ledgers", "managed-ledgers"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCluster:
+    """A chroot that brokers use or have used; it may have several cluster names, or none."""
+
+    chroot: str
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.names) or 'a cluster'} in {self.chroot or '/'}"
+
+
+async def find_clusters(tree: MetadataStore) -> list[FoundCluster]:
+    """Find clusters in the first levels of a store without a chroot, by path.
+
+    Raises:
+        StoreError: the store does not answer. Nodes that we may not read are skipped.
+    """
+    found: list[FoundCluster] = []
+    left, looked = deque([""]), 0
+    while left and looked < _MOST_NODES:
+        chroot, looked = left.popleft(), looked + 1
+        try:
+            names = await _names(tree, chroot)
+            if names is not None:
+                found.append(FoundCluster(chroot, names))
+            if chroot.count("/") < _DEPTH:
+                below = sorted({*await tree.children(chroot or "/")} - _NOT_CHROOTS)
+                left += [f"{chroot}/{name}" for name in below]
+        except NoAuth:
+            continue
+    return sorted(found, key=lambda cluster: cluster.chroot)
+
+
+async def _names(tree: MetadataStore, chroot: str) -> tuple[str, ...] | None:
+    """Names of the cluster below a chroot; None if there is no cluster."""
+    node = await tree.get(f"{chroot}{paths.CLUSTER_NAME}")
+    if node is not None:
+        try:
+            return (ClusterName.decode(node.path, node.data).name,)
+        except (CorruptRecord, NewerVersion):
+            return ()
+    if not await tree.children(f"{chroot}{paths.LOAD_REPORTS}"):
+        return None
+    return tuple(sorted(await tree.children(f"{chroot}{paths.CLUSTERS}")))
+
+
+# Racks of live brokers, from their registrations.
+
+
+class PeerRacks:
+    """Follows the registry; to be made before the registry starts."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._current: Mapping[str, str] = {}
+        registry.listen(self._changed)
+
+    def current(self) -> Mapping[str, str]:
+        """The racks of the brokers that have one, by id; the same object until one changes."""
+        return self._current
+
+    def _changed(self) -> None:
+        peers = self._registry.peers.items()
+        racks = {name: peer.registration.rack for name, peer in peers if peer.registration.rack}
+        if racks != self._current:
+            self._current = racks
+
+
+# Commands to other brokers over their control HTTP; a broker calls itself the same way.
+
+
+class Peers(Protocol):
+    """Sends commands to brokers: over HTTP, or in memory in deterministic tests."""
+
+    async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
+        """Send one command.
+
+        Raises:
+            PeerUnreachable: there was no answer; the command may have been executed.
+            PeerRefused: the broker refused it.
+        """
+        ...
+
+
+class HttpPeers:
+    """`POST {web address}/control/v1/{verb}`, answered with JSON or the name of an error."""
+
+    def __init__(self, registry: Registry, http: PeerHttp, own: HandleCommand) -> None:
+        self._registry = registry
+        self._http = http
+        self._own = own
+
+    async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
+        """See `Peers.send`."""
+        if broker_id == self._registry.broker_id:
+            return await self._own(command)
+        peer = self._registry.peer(broker_id)
+        if peer is None or not (peer.urls.web_url or peer.urls.web_url_tls):
+            raise PeerUnreachable(f"{broker_id} is not registered")
+        # The node's name is the id; what the payload has as its id, its writer may have invented.
+        urls = replace(peer.urls, broker_id=broker_id)
+        try:
+            reply = await self._http.request(
+                "POST",
+                urls,
+                f"/control/v1/{command.verb}",
+                Source.REGISTRATION,
+                json=command.to_row(),
+                timeout_s=timeout_s,
+            )
+            row = self._row(reply.body)
+        except HttpError as error:
+            raise PeerUnreachable(f"{broker_id}: {error}") from error
+        if reply.status != 200:
+            kind, reason = str(row.get("error", reply.status)), str(row.get("reason", ""))
+            raise PeerRefused(kind, f"{broker_id}: {reason}")
+        return row
+
+    @staticmethod
+    def _row(body: bytes) -> Mapping[str, Any]:
+        try:
+            return decode_object(body)
+        except CorruptRecord as error:
+            raise HttpError(f"the reply is not a JSON object: {error}") from error
+
+
+# Live brokers and the leader, for lookups and for the API.
+
 
 # A leader that was read before the session was lost may be gone.
 _CURRENT: Final = frozenset({State.CONNECTED, State.SUSPENDED})

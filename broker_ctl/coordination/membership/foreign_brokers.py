@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker_ctl.coordination.replicated.tree_cache import TreeCache
+from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
-from broker_ctl.store.records.foreign_brokers import BrokerRecord
-from broker_ctl.store.records.service_units import ServiceUnit
+from broker_ctl.store.records.ownership import BrokerRecord, ServiceUnit
 
 log = logging.getLogger(__name__)
 

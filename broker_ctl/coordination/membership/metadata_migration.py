@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import CorruptRecord, NoNode, StoreError
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store import paths
+from broker_ctl.store.forwarding import set_watch
+from broker_ctl.store.instrumented import WriteGate
 from broker_ctl.store.interface import CreateMode, MetadataStore, SessionEvent
-from broker_ctl.store.records.metadata_migration import MigrationRecord
-from broker_ctl.store.watching import set_watch
-from broker_ctl.store.write_gate import WriteGate
+from broker_ctl.store.records.broker_ctl import MigrationRecord
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

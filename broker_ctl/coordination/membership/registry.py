@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
-from broker_ctl.coordination.replicated.tree_cache import TreeCache
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.locks import PreviousSessionNodes
+from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import MultiFailed, NodeExists, NoNode
 from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
+from broker_ctl.store.forwarding import set_watch
 from broker_ctl.store.interface import (
     Change,
     Create,
@@ -29,7 +30,6 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.broker_ctl import Registration
-from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 

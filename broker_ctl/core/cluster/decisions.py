@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import LoadVector, throughput_text
+from broker_ctl.core.model.load import LoadVector, throughput_text
+from broker_ctl.core.model.names import Bundle
 
 
 class Reason(StrEnum):

@@ -9,7 +9,7 @@ from math import fsum
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.load_vector import LoadVector
+from broker_ctl.core.model.load import LoadVector
 
 
 @dataclass(frozen=True, slots=True)

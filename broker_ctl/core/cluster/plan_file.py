@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from broker_ctl.core.cluster.decisions import Reason, Transfer
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_LOAD
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import InvalidName, OrderConflict
 
 FORMAT: Final = 1

@@ -23,10 +23,8 @@ from broker_ctl.core.cluster.view import (
     Settled,
     Subject,
 )
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 
 if TYPE_CHECKING:
     from broker_ctl.core.cluster.footprints import Footprints
@@ -55,8 +53,7 @@ def snapshot(
 ) -> ClusterView:
     """Join the facts of one moment; the given views of brokers and bundles have facts only."""
     # Imported by the first view, since they load numpy.
-    from broker_ctl.core.cluster.carried import Carried
-    from broker_ctl.core.cluster.footprints import Gauge
+    from broker_ctl.core.cluster.footprints import Carried, Gauge
 
     live = {broker.broker_id: broker for broker in sorted(brokers, key=lambda b: b.broker_id)}
     moves = {move.bundle: move for move in facts.get("moves", ())}

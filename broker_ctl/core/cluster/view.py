@@ -1,28 +1,48 @@
-"""`ClusterView`: the frozen snapshot of the cluster, on which every policy decides.
-
-It is built once per cycle (`core/cluster/snapshot.py`). Together with the rules and the policy's
-memory it is the whole input of a policy: the same view gives the same decisions in the daemon, in
-the simulator and in Spark.
-"""
+"""`ClusterView`: the frozen snapshot of the cluster, on which every policy decides."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from math import ceil, fsum
+from typing import Final, assert_never
 
-from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
+from broker_ctl.core.cluster.decisions import (
+    Assign,
+    Decision,
+    Merge,
+    Reason,
+    Skip,
+    Split,
+    Transfer,
+    Unload,
+)
 from broker_ctl.core.cluster.surges import Surge
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
-from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
-from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.topic_partitions import (
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.load import (
+    NO_LOAD,
+    BrokerLoad,
+    BundleLoad,
+    BundleStats,
+    LoadVector,
+    TimeAverage,
+)
+from broker_ctl.core.model.names import (
     NO_TOPIC_PARTITIONS,
+    Bundle,
+    BundleRange,
+    Namespace,
     PartitionCounts,
+    Ring,
     TopicPartitions,
 )
+from broker_ctl.core.rules.rules import SheddingRules
+
+# `ClusterView`: the frozen snapshot of the cluster, on which every policy decides.
+#
+# It is built once per cycle (`core/cluster/snapshot.py`). Together with the rules and the
+# policy's memory it is the whole input of a policy: the same view gives the same decisions in the
+# daemon, in the simulator and in Spark.
+
 
 # What surges: a bundle, or a tenant by its name.
 Subject = Bundle | str
@@ -349,3 +369,68 @@ def _joined(left: TimeAverage, right: TimeAverage) -> TimeAverage:
         left.msg_throughput_in + right.msg_throughput_in,
         left.msg_throughput_out + right.msg_throughput_out,
     )
+
+
+# The brokers that take part in a cycle of shedding.
+
+
+def participants(
+    view: ClusterView, rules: SheddingRules
+) -> tuple[tuple[BrokerView, ...], tuple[Skip, ...]]:
+    """The participating brokers by id; and why the others do not participate."""
+    brokers: list[BrokerView] = []
+    skipped: list[Skip] = []
+    for broker_id, broker in sorted(view.brokers.items()):
+        if broker.is_draining:
+            text = "it is being emptied, until its drain ends"
+            skipped.append(Skip(broker_id, Reason.DRAINING, text))
+        elif broker.age_s > rules.report_ttl_s:
+            text = (
+                f"last heard of {broker.age_s:.0f} s ago, {rules.report_ttl_s:.0f} s count "
+                "(loadBalancerBrokerLoadDataTTLInSeconds), until its next report"
+            )
+            skipped.append(Skip(broker_id, Reason.STALE_REPORT, text))
+        else:
+            brokers.append(broker)
+    return tuple(brokers), tuple(skipped)
+
+
+def too_few(view: ClusterView, count: int) -> Skip:
+    """The decision to do nothing, because only ``count`` brokers participate."""
+    text = f"{count} of {len(view.brokers)} brokers can give and receive, until two can"
+    return Skip("cluster", Reason.TOO_FEW_BROKERS, text)
+
+
+# When what holds a decision back ends, for people.
+
+
+REST_KEY: Final = "loadBalancerSheddingGracePeriodMinutes"
+_HOUR_S: Final = 3600.0
+_MINUTE_MS: Final = 60_000
+_HOUR_MINUTES: Final = 60
+_DAY_MINUTES: Final = 24 * 60
+
+
+def until_text(view: ClusterView, at_s: float) -> str:
+    """``until 10:42 UTC`` for a time on the clock of the view; a view without a date: how long."""
+    left_s = max(0.0, at_s - view.taken_at_s)
+    if not view.taken_at_ms:
+        return f"for {ceil(left_s / 60)} min more"
+    # Rounded up: at the minute that is named it has ended.
+    minutes = ceil((view.taken_at_ms + left_s * 1000) / _MINUTE_MS) % _DAY_MINUTES
+    hours, minutes = divmod(minutes, _HOUR_MINUTES)
+    return f"until {hours:02}:{minutes:02} UTC"
+
+
+def rest_text(view: ClusterView, at_s: float) -> str:
+    """``rests until 10:42 UTC, loadBalancerSheddingGracePeriodMinutes``."""
+    return f"rests {until_text(view, at_s)}, {REST_KEY}"
+
+
+def room_text(view: ClusterView, excess_bytes: float) -> str:
+    """When as many bytes/s have left the hour that counts: the oldest moves leave first."""
+    for past in sorted(view.settled, key=lambda each: each.at_s):
+        excess_bytes = fsum((excess_bytes, -past.throughput_bytes))
+        if excess_bytes <= 0:
+            return until_text(view, past.at_s + _HOUR_S)
+    return "until an hour after the moves of now"

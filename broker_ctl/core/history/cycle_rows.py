@@ -15,11 +15,11 @@ from broker_ctl.core.history.catalog import (
     CAPACITIES,
 )
 from broker_ctl.core.history.columns import Kind
-from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.history.rows import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.planning.strategy_memory import usage_averages
+from broker_ctl.core.planning.cycle import usage_averages
 from broker_ctl.core.strategies.shedding.policy import Memory
 
 # Maximum number of rows in a packed line: encoding takes about a millisecond and 25 kB.

@@ -1,18 +1,11 @@
-"""The controller's in-memory state during one term, with indexes for its events.
-
-Events do not scan all partitions: the partitions that a broker leads or has replicas of, and the
-offline, under-replicated and imbalanced ones are always up to date (docs: kafka-event-queue;
-KAFKA-10040). A context belongs to one term, and is dropped with it (KAFKA-5310).
-"""
+"""The controller's in-memory state during one term, with indexes for its events."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final, Generic, TypeVar
 
-from broker_ctl.core.partitions.failures import NOBODY, Failures
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.racks import RackIndex
-from broker_ctl.core.partitions.shared_values import SharedStates, SharedValues
+from broker_ctl.core.partitions.placing import RackIndex
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
@@ -20,8 +13,111 @@ from broker_ctl.core.partitions.values import (
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
+
+# Equal values are kept once: most partitions have one of few replica lists and states.
+
+
+_T = TypeVar("_T", bound=Hashable)
+
+# More distinct values than this are not worth a table: it begins again.
+MAX_KNOWN: Final = 20_000
+
+
+class SharedValues(Generic[_T]):
+    """The values seen so far; bounded."""
+
+    def __init__(self) -> None:
+        self._known: dict[_T, _T] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, value: _T) -> _T | None:
+        """Return the equal value that was seen; None: there was none."""
+        return self._known.get(value)
+
+    def share(self, value: _T) -> _T:
+        """Return the value, or the equal one that was seen first."""
+        known = self._known.get(value)
+        if known is not None:
+            return known
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[value] = value
+        return value
+
+
+class SharedStates:
+    """The same of states, and of the ISRs of states that differ."""
+
+    def __init__(self) -> None:
+        self._states = SharedValues[LeaderAndIsr]()
+        self._isrs = SharedValues[tuple[int, ...]]()
+
+    def share(self, state: LeaderAndIsr) -> LeaderAndIsr:
+        """Return an equal state."""
+        known = self._states.get(state)
+        if known is not None:
+            return known
+        leader, leader_epoch, isr, controller_epoch, is_recovering, version = state
+        return self._states.share(
+            LeaderAndIsr(
+                leader,
+                leader_epoch,
+                self._isrs.share(isr),
+                controller_epoch,
+                is_recovering,
+                version,
+            )
+        )
+
+
+# Failed replicas, which their brokers cannot serve, by broker and by partition.
+#
+# Docs: kafka-event-queue.
+
+
+NOBODY: Final[frozenset[int]] = frozenset()
+
+
+class Failures:
+    """The newest reports of the brokers."""
+
+    def __init__(self) -> None:
+        self._by_broker: dict[int, frozenset[TopicPartition]] = {}
+        self._by_partition: dict[TopicPartition, frozenset[int]] = {}
+
+    def put(self, broker_id: int, failed: frozenset[TopicPartition]) -> None:
+        """Record the replicas that a broker reports as failed."""
+        before = self._by_broker.pop(broker_id, frozenset())
+        if failed:
+            self._by_broker[broker_id] = failed
+        for partition in before - failed:
+            left = self._by_partition[partition] - {broker_id}
+            if left:
+                self._by_partition[partition] = left
+            else:
+                del self._by_partition[partition]
+        for partition in failed - before:
+            self._by_partition[partition] = self.of(partition) | {broker_id}
+
+    def on(self, broker_id: int) -> frozenset[TopicPartition]:
+        """Return the replicas that the broker reports as failed."""
+        return self._by_broker.get(broker_id, frozenset())
+
+    def of(self, partition: TopicPartition) -> frozenset[int]:
+        """Return the brokers that cannot serve their replica of the partition."""
+        return self._by_partition.get(partition, NOBODY)
+
+
+# The controller's in-memory state during one term, with indexes for its events.
+#
+# Events do not scan all partitions: the partitions that a broker leads or has replicas of, and the
+# offline, under-replicated and imbalanced ones are always up to date (docs: kafka-event-queue;
+# KAFKA-10040). A context belongs to one term, and is dropped with it (KAFKA-5310).
 
 
 class Context:

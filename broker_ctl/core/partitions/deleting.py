@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from broker_ctl.core.partitions.instructions import NO_REPLICA, STORAGE_ERROR, WRONG_TOPIC_ID
-from broker_ctl.core.partitions.machines import ReplicaStage, step_replica
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import ReplicaStage, TopicPartition, step_replica
 
 # The broker has no replica of this topic: for a deletion that is a success.
 _GONE: Final = frozenset({NO_REPLICA, WRONG_TOPIC_ID})

@@ -1,17 +1,9 @@
-"""Elects leaders of partitions: the four elections, and the controller's other state changes.
+"""Elects leaders of partitions, moves leaderships off stopping brokers, and returns them."""
 
-Docs: kafka-elections. Each function takes the state of one partition and returns the state to be
-written, or a refusal, for which nothing is written. Every new state has the next leader epoch, even
-if only the ISR changes, so that brokers with an older epoch get the state again.
-
-``live`` are the brokers whose replica can serve: registered brokers, except those on which the
-replica of this partition has failed (docs: kafka-failure-kinds).
-"""
-
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -20,6 +12,15 @@ from broker_ctl.core.partitions.values import (
     LeaderAndIsr,
     TopicRules,
 )
+
+# Elects leaders of partitions: the four elections, and the controller's other state changes.
+#
+# Docs: kafka-elections. Each function takes the state of one partition and returns the state to
+# be written, or a refusal, for which nothing is written. Every new state has the next leader
+# epoch, even if only the ISR changes, so that brokers with an older epoch get the state again.
+#
+# ``live`` are the brokers whose replica can serve: registered brokers, except those on which the
+# replica of this partition has failed (docs: kafka-failure-kinds).
 
 
 class ElectionRefusal(StrEnum):
@@ -209,3 +210,78 @@ def _changed(
         state.is_recovering,
         state.version,
     )
+
+
+# Moves leaderships off a stopping broker, and removes it from ISRs (docs: kafka-procedures).
+#
+# A stop is refused while a partition would be left with fewer in-sync replicas than its min ISR,
+# since its writes would end or depend on one broker; an operator may force it. Two kinds of
+# partitions never cause a refusal: those with a single replica, for which nothing can be
+# preserved, and those whose min ISR exceeds their number of replicas, which take no writes anyway.
+
+
+def shortfall(
+    assignment: Assignment,
+    state: LeaderAndIsr,
+    live: AbstractSet[int],
+    leaving: AbstractSet[int],
+    min_isr: int,
+) -> tuple[int, ...] | None:
+    """Return the in-sync replicas that would remain, if fewer than ``min_isr``; None: may stop."""
+    if not 1 < len(assignment.replicas) >= min_isr or leaving.isdisjoint(state.isr):
+        return None
+    remaining = tuple(each for each in state.isr if each in live and each not in leaving)
+    return remaining if len(remaining) < min_isr else None
+
+
+def next_state(
+    assignment: Assignment,
+    state: LeaderAndIsr,
+    live: AbstractSet[int],
+    leaving: AbstractSet[int],
+    controller_epoch: int,
+) -> Election:
+    """Return the state without stopping brokers; refused if nothing changes or none can lead."""
+    if state.leader in leaving:
+        return controlled_shutdown(assignment, state, live, leaving, controller_epoch)
+    return without(state, leaving, controller_epoch)
+
+
+# When leadership returns to preferred replicas (docs: kafka-preferred).
+#
+# A broker that has just started does not get all leaderships at once: until it is in sync
+# everywhere its caches are cold and its disks are busy, which clients would notice (KAFKA-20708).
+
+
+# Time for which a broker counts as just started, unless it is in sync everywhere before.
+WARM_UP_S: Final = 120.0
+# Maximum number of elections in one event of the controller; the next event follows at once.
+BATCH: Final = 1_000
+
+
+def is_imbalanced(preferring: int, elsewhere: int, percent: float) -> bool:
+    """Return whether too many of the partitions that prefer a broker are led elsewhere."""
+    return preferring > 0 and 100 * elsewhere > percent * preferring
+
+
+def imbalanced(
+    preferring: Mapping[int, int],
+    led_elsewhere: Mapping[int, Collection[object]],
+    percent: float,
+) -> list[int]:
+    """Return the ids of brokers that should get leaderships back, ascending."""
+    return sorted(
+        broker_id
+        for broker_id, elsewhere in led_elsewhere.items()
+        if is_imbalanced(preferring.get(broker_id, 0), len(elsewhere), percent)
+    )
+
+
+def is_warm(age_s: float | None, lagging: int) -> bool:
+    """Return whether a broker may get leaderships.
+
+    Args:
+        age_s: seconds since it registered; None: before this controller's term.
+        lagging: number of its replicas that are not in the ISR.
+    """
+    return age_s is None or age_s >= WARM_UP_S or lagging == 0

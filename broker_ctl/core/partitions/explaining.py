@@ -8,8 +8,7 @@ from enum import StrEnum
 
 from broker_ctl.core.partitions import reassigning
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr
+from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr, TopicPartition
 
 
 class ReplicaStatus(StrEnum):

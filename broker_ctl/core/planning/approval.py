@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Skip, Split, Transfer, Unload
-from broker_ctl.core.cluster.draining import waits_its_turn
+from broker_ctl.core.cluster.directives import waits_its_turn
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import InvalidTransition
 
 

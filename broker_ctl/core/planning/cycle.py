@@ -1,10 +1,6 @@
-"""One cycle: from a view and the memory of earlier cycles to a plan (docs: load-balancing).
+"""One cycle: from a view and the memory of earlier cycles to a plan (docs: load-balancing)."""
 
-The leader (views from reports) and the simulator (views from a scenario) run the same strategies,
-memory and order.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, Self
@@ -12,11 +8,11 @@ from typing import Any, Final, Self
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.streaks import Streaks
+from broker_ctl.core.model.counting import Streaks
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.planning.order import ordered
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.planning.plan_order import ordered
-from broker_ctl.core.rules.quiet_hours import NO_QUIET_HOURS, QuietHours
+from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.rules.rules import (
     Budgets,
     MergeRules,
@@ -24,12 +20,22 @@ from broker_ctl.core.rules.rules import (
     SheddingRules,
     SplitRules,
 )
+from broker_ctl.core.strategies import merging as merges
+from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
-from broker_ctl.core.strategies.merging import candidates as merges
-from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.placement.strategies import PlacementPolicy
 from broker_ctl.core.strategies.shedding.lifting import tried
-from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.shedding.policy import Memory, SequenceMemory, SheddingPolicy
+from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory
+from broker_ctl.core.strategies.shedding.transfer import TransferMemory
 from broker_ctl.core.strategies.splitting import candidates as splits
+
+# One cycle: from a view and the memory of earlier cycles to a plan (docs: load-balancing).
+#
+# The leader (views from reports) and the simulator (views from a scenario) run the same
+# strategies, memory and order.
+
 
 _IN_FLIGHT: Final = frozenset({Reason.BUDGET_BROKER, Reason.BUDGET_CLUSTER})
 
@@ -186,3 +192,37 @@ def _shed(
     if not isinstance(policy, BalancePlanner):
         proposals = tried(policy, view, memory, rules, proposals)
     return replace(remembered, policy=policy, memory=memory), proposals
+
+
+# What strategies remember of brokers: usage averages (Pulsar's ``max_ema``), and slowness.
+#
+# Docs: pulsar-shedders, cruise-control.
+
+
+def usage_averages(memory: Memory | None) -> Mapping[str, float]:
+    """Moving average of each broker's usage, 1.0 is full; empty if the strategy keeps none.
+
+    With several strategies, the averages of the first one that keeps any.
+    """
+    match memory:
+        case BalanceMemory():
+            return memory.levels.usage
+        case ThresholdMemory() | TransferMemory():
+            return memory.history
+        case SequenceMemory():
+            kept = (usage_averages(each) for each in memory.memories.values())
+            return next(filter(None, kept), {})
+        case _:
+            return {}
+
+
+def slow_records(memory: Memory | None) -> Mapping[str, Record]:
+    """Score and evidence of each broker that was judged; empty if the strategy judges none."""
+    match memory:
+        case BalanceMemory():
+            return memory.slow.brokers
+        case SequenceMemory():
+            kept = (slow_records(each) for each in memory.memories.values())
+            return next(filter(None, kept), {})
+        case _:
+            return {}

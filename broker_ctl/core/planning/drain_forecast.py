@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.plan import Plan
 
 

@@ -20,8 +20,7 @@ from broker_ctl.core.cluster.decisions import (
 )
 from broker_ctl.core.cluster.imbalance import is_worth_it
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import InvariantBroken
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.model.counting import Catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,17 @@
-"""Examines the ZooKeeper servers: roles, versions, tick, latency, access control, clocks."""
+"""Examines the ZooKeeper servers: roles, versions, tick, latency, access control."""
 
 import asyncio
 import random
 import ssl
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from broker_ctl.addresses import Server, look_up_all
 from broker_ctl.clock import Clock
+from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.metadata_migration import describe_for_daemon
-from broker_ctl.daemon.doctor.findings import Finding, Level
-from broker_ctl.daemon.doctor.others import examine_lost, examine_others
-from broker_ctl.daemon.doctor.tick import examine_ticks
+from broker_ctl.daemon.doctor.machine import Finding, Level
 from broker_ctl.daemon.wiring.stores import (
     StoreCredentials,
     guarded_tree,
@@ -19,13 +19,202 @@ from broker_ctl.daemon.wiring.stores import (
     open_store,
     tls_context,
 )
-from broker_ctl.errors import BrokerCtlError, StoreError
+from broker_ctl.errors import BrokerCtlError, CorruptRecord, HttpError, NewerVersion, StoreError
+from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.effect import differing, fingerprints
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
-from broker_ctl.store.zookeeper.server_status import LED, Standing, ask_all, verdict
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.broker_ctl import LostRecord, Registration
+from broker_ctl.store.zookeeper.server_status import (
+    LED,
+    Standing,
+    ask_all,
+    is_refused,
+    least_timeouts_s,
+    send_word,
+    verdict,
+)
 from broker_ctl.store.zookeeper.store import ZooKeeperStore, parse_hosts
+
+# Examines tickTime, from which lease and heartbeats are computed: three ways to learn it.
+
+
+_CHECK: Final = "tickTime"
+_ADMIN_PORT: Final = 8080
+_ADMIN_LIMIT_S: Final = 1.0
+_MAX_BYTES: Final = 64 * 1024
+_OK: Final = 200
+_TICKS: Final = 2
+
+
+async def examine_ticks(
+    settings: Settings,
+    hosts: Sequence[tuple[str, int]],
+    tls: ssl.SSLContext | None,
+    limit_s: float,
+) -> list[Finding]:
+    """Compare zookeeperTickTimeMillis with each server."""
+    servers = await look_up_all(hosts, limit_s)
+    return [await _examine(settings, server, tls, limit_s) for server in servers]
+
+
+async def _examine(
+    settings: Settings, server: Server, tls: ssl.SSLContext | None, limit_s: float
+) -> Finding:
+    expected_ms, subject = settings.zookeeper.tick_time_ms, str(server)
+    found = await _by_word(server, tls, limit_s) or await _by_admin_server(server.found)
+    if found is None:
+        return await _by_session(settings, server, tls)
+    tick_ms, how = found
+    text = f"{tick_ms} ms, says {how}; zookeeperTickTimeMillis={expected_ms}"
+    if tick_ms == expected_ms:
+        return Finding(_CHECK, subject, Level.OK, text)
+    return Finding(_CHECK, subject, _level(tick_ms, expected_ms), text, _advice(tick_ms))
+
+
+def _level(tick_ms: float, expected_ms: float) -> Level:
+    """With a longer tick than expected, leases are too short to be safe."""
+    return Level.ERROR if tick_ms > expected_ms else Level.WARNING
+
+
+def _advice(tick_ms: float) -> str:
+    return (
+        f"zookeeperTickTimeMillis={tick_ms:g} on all brokers, or the same tickTime on all servers"
+    )
+
+
+async def _by_word(
+    server: Server, tls: ssl.SSLContext | None, limit_s: float
+) -> tuple[int, str] | None:
+    try:
+        answer = await send_word(server, "conf", limit_s=limit_s, tls=tls)
+    except (OSError, TimeoutError):
+        return None
+    if is_refused(answer):
+        return None
+    lines = dict(line.partition("=")[::2] for line in answer.splitlines())
+    text = lines.get("tickTime", "").strip()
+    return (int(text), "the command conf") if text.isdecimal() else None
+
+
+async def _by_admin_server(address: str) -> tuple[int, str] | None:
+    host = f"[{address}]" if ":" in address else address
+    url = f"http://{host}:{_ADMIN_PORT}/commands/configuration"
+    async with HttpClient(timeout_s=_ADMIN_LIMIT_S, max_body_bytes=_MAX_BYTES) as client:
+        try:
+            reply = await client.request("GET", url)
+            # Another program may have that port, as a daemon does.
+            tick = decode_object(reply.body).get("tick_time") if reply.status == _OK else None
+        except (HttpError, CorruptRecord):
+            return None
+    return (tick, "the admin server") if isinstance(tick, int) else None
+
+
+async def _by_session(settings: Settings, server: Server, tls: ssl.SSLContext | None) -> Finding:
+    """What the server grants a session at least, which is two ticks unless it is set."""
+    zookeeper, subject = settings.zookeeper, str(server)
+    try:
+        least = await least_timeouts_s(
+            [server], max_frame_bytes=zookeeper.jute_max_buffer_bytes, tls=tls
+        )
+    except StoreError as error:
+        advice = "ZooKeeper 3.6 or newer is needed"
+        return Finding(_CHECK, subject, Level.ERROR, str(error), advice)
+    if not least:
+        advice = "allow it: 4lw.commands.whitelist=srvr,conf"
+        return Finding(_CHECK, subject, Level.SKIPPED, "the server does not say", advice)
+    least_ms = round(least[0] * 1000)
+    expected_ms = zookeeper.min_session_timeout_ms or _TICKS * zookeeper.tick_time_ms
+    text = f"sessions get at least {least_ms} ms, {expected_ms} ms are expected"
+    if least_ms == expected_ms:
+        return Finding(_CHECK, subject, Level.OK, text)
+    advice = (
+        f"{_advice(least_ms / _TICKS)}; or zookeeperMinSessionTimeoutMillis={least_ms} if "
+        "minSessionTimeout is set there"
+    )
+    return Finding(_CHECK, subject, _level(least_ms, expected_ms), text, advice)
+
+
+# Compares the settings with those of the daemons that are registered.
+
+
+_OTHERS_CHECK: Final = "settings"
+_BROKERS: Final = "brokers"
+_NAMED: Final = 3
+
+
+async def examine_others(settings: Settings, store: MetadataStore) -> list[Finding]:
+    """A warning for each key of which a live broker has another value; values are not known.
+
+    Raises:
+        StoreError: the nodes cannot be read.
+    """
+    names = await store.children(paths.REGISTRATIONS)
+    nodes = await store.get_many([paths.registration(name) for name in names])
+    reported = {
+        name: values
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None and (values := _reported(node)) is not None
+    }
+    if not reported:
+        return [
+            Finding(_OTHERS_CHECK, "other brokers", Level.SKIPPED, "no live broker reports its own")
+        ]
+    own = fingerprints(settings)
+    found = [
+        Finding(
+            _OTHERS_CHECK,
+            key,
+            Level.WARNING,
+            f"{_listed(key, own, reported)} another value than here",
+            "give all daemons one value; restart them by broker-ctl rollout run",
+        )
+        for key in sorted(differing(own, reported.values()))
+    ]
+    text = f"those in common are the same at {len(reported)} live brokers"
+    return found or [Finding(_OTHERS_CHECK, "other brokers", Level.OK, text)]
+
+
+async def examine_lost(store: MetadataStore, now_ms: int) -> list[Finding]:
+    """A warning for each broker that the leader misses.
+
+    Raises:
+        StoreError: the node cannot be read.
+    """
+    node = await store.get(paths.LOST)
+    if node is None:
+        return []
+    try:
+        since_ms = LostRecord.decode(node.path, node.data).since_ms
+    except (CorruptRecord, NewerVersion) as error:
+        advice = "a newer release wrote it, or another program did"
+        return [Finding(_BROKERS, paths.LOST, Level.WARNING, str(error), advice)]
+    advice = "start it again, or drain it: broker-ctl drain; it is forgotten after a day"
+    found = [
+        (broker, f"lost {max(0, now_ms - at_ms) / 60_000:.0f} min ago without a stop or a drain")
+        for broker, at_ms in since_ms.items()
+    ]
+    return [Finding(_BROKERS, broker, Level.WARNING, text, advice) for broker, text in found]
+
+
+def _reported(node: Versioned) -> Mapping[str, str] | None:
+    try:
+        return Registration.decode(node.path, node.data).settings
+    except (CorruptRecord, NewerVersion):
+        return None
+
+
+def _listed(key: str, own: Mapping[str, str], reported: Mapping[str, Mapping[str, str]]) -> str:
+    names = sorted(name for name, values in reported.items() if values.get(key) != own.get(key))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more} {'has' if len(names) == 1 else 'have'}"
+
+
+# Examines the ZooKeeper servers: roles, versions, tick, latency, access control, clocks.
+
 
 CHECK: Final = "zookeeper"
 _ROUND_TRIPS: Final = 20

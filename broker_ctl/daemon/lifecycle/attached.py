@@ -16,28 +16,31 @@ from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.metadata_source import Cause, ClusterSource, MetadataSource
 from broker_ctl.balancer.attached.projection.projection import ClusterProjection
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
-from broker_ctl.balancer.context.decision_log import DecisionLog
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.context.history_recorder import LeaderHistory
-from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.decisions import DecisionLog, LeaderHistory
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules, OwnMoves
 from broker_ctl.broker.policies.constraints import ConstraintsCache
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
-from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
-from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
-from broker_ctl.daemon.wiring.api import api_rules
+from broker_ctl.daemon.metrics import (
+    bind_caches,
+    bind_corrupt,
+    bind_directives,
+    bind_foundation,
+    bind_leader,
+)
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.security.audit import bind_audit_log
-from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
-from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
-from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls, pulsar_token
-from broker_ctl.daemon.wiring.status import DaemonStatus, session_grant
+from broker_ctl.daemon.wiring.keys import bind_secrets, cluster_tls, pulsar_token
+from broker_ctl.daemon.wiring.rules import api_rules, leader_rules
+from broker_ctl.daemon.wiring.security import (
+    bind_audit_log,
+    bind_cluster_keys,
+    needs_dual_authorization,
+)
+from broker_ctl.daemon.wiring.services import DaemonStatus, session_grant
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient

@@ -17,19 +17,19 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.history.leadership import ElectionName
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.history.rows import ElectionName
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
-from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
+from broker_ctl.daemon.lifecycle.exits import OwnEnd
+from broker_ctl.daemon.lifecycle.serving import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.history import recording
-from broker_ctl.daemon.wiring.security.authentication import authenticating
+from broker_ctl.daemon.wiring.security import authenticating
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
-from broker_ctl.tracing.building import close_tracer
+from broker_ctl.tracing.spans import close_tracer
 
 log = logging.getLogger(__name__)
 

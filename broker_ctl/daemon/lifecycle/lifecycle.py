@@ -10,23 +10,23 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
+from broker_ctl.daemon.lifecycle import exits
+from broker_ctl.daemon.lifecycle.exits import OwnEnd
 from broker_ctl.daemon.lifecycle.serving import Serving
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.partitions import Partitions
-from broker_ctl.daemon.wiring.security.authentication import authenticating
+from broker_ctl.daemon.wiring.security import authenticating
 from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
 from broker_ctl.tasks import first_of
-from broker_ctl.tracing.building import close_tracer
+from broker_ctl.tracing.spans import close_tracer
 
 log = logging.getLogger(__name__)
 
 _STAGE_S: Final = 5.0
 _API_S: Final = 2.0
 # After such an end the daemon owns nothing.
-_NOTHING_LEFT: Final = {exit_codes.SESSION_LOST, exit_codes.HISTORY_BEHIND}
+_NOTHING_LEFT: Final = {exits.SESSION_LOST, exits.HISTORY_BEHIND}
 
 
 class _Stopped(Exception):

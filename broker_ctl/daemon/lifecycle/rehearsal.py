@@ -16,11 +16,11 @@ from pathlib import Path
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.security.authentication import build_authentication
+from broker_ctl.daemon.wiring.rules import api_rules
+from broker_ctl.daemon.wiring.security import build_authentication
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
 from broker_ctl.errors import SettingsError, StartError

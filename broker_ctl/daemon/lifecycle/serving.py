@@ -1,33 +1,231 @@
-"""The running daemon (docs: session-scope, stopping).
-
-store > session > ownership > registration > load report, election > (while leading: balancer)
-"""
+"""Serving: what is checked before it, what is started, and in which order it ends."""
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
-from broker_ctl.broker.ownership.serving_log import ServingLog
-from broker_ctl.coordination.membership.cluster_name import require_cluster_name
+from broker_ctl.broker.ownership.reacquire import ServingLog
+from broker_ctl.coordination.membership.cluster import (
+    FoundCluster,
+    find_clusters,
+    require_cluster_name,
+)
 from broker_ctl.coordination.membership.foreign_brokers import confirm_foreign_brokers
-from broker_ctl.core.history.leadership import ElectionName
+from broker_ctl.core.history.rows import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
-from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
-from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
+from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.daemon.wiring.stores import OwnStore, guarded_tree, node_access
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
+from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.retry import retry
+from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.conditions import ACTING, STORE_OFF_LOOPBACK
+from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.broker_ctl import ClusterName
 
 log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 60.0
+# Creation of a cluster by its first broker, unless the chroot looks mistyped.
+#
+# An empty chroot beside one that has the cluster of the same name is probably a mistake. An
+# operator who intends it writes the name into the chroot first: servers do not show whether a
+# chroot was created by a daemon or by hand.
+
+
+_LOOK_S: Final = 10.0
+# A chroot with any of these nodes has or had a cluster.
+_SIGNS: Final = (paths.LOAD_REPORTS, paths.CLUSTERS, paths.POLICIES, paths.LOCAL_POLICIES)
+
+
+async def refuse_mistyped_chroot(
+    store: MetadataStore, servers: OwnStore, settings: Settings
+) -> None:
+    """Look for the cluster elsewhere on the servers if this chroot is empty.
+
+    Raises:
+        StartError: the cluster of this name is in another chroot.
+    """
+    url, name = settings.metadata.store_url, settings.broker.cluster_name
+    if url is None or await _is_cluster(store):
+        return
+    others = await _look_around(servers, url)
+    ours = [cluster for cluster in others if name in cluster.names]
+    if ours:
+        raise StartError(_explain(url, name, ours))
+    here = url.chroot or "/"
+    if others:
+        log.warning(
+            "a new cluster, %s, begins in %s, the chroot of metadataStoreUrl; the same servers "
+            "have %s",
+            name,
+            here,
+            "; ".join(map(str, others)),
+        )
+    else:
+        log.info("a new cluster, %s, begins in %s, the chroot of metadataStoreUrl", name, here)
+
+
+async def _is_cluster(store: MetadataStore) -> bool:
+    if await store.exists(paths.CLUSTER_NAME) is not None:
+        return True
+    for sign in _SIGNS:
+        if await store.children(sign):
+            return True
+    return False
+
+
+async def _look_around(servers: OwnStore, url: StoreUrl) -> list[FoundCluster]:
+    """The clusters in other chroots."""
+    try:
+        async with asyncio.timeout(_LOOK_S), _whole_tree(servers) as tree:
+            found = [] if tree is None else await find_clusters(tree)
+    except (TimeoutError, StoreError) as error:
+        log.warning("cannot look for other clusters on the ZooKeeper servers: %s", error)
+        return []
+    return [cluster for cluster in found if cluster.chroot != url.chroot]
+
+
+@asynccontextmanager
+async def _whole_tree(servers: OwnStore) -> AsyncIterator[OwnStore | None]:
+    tree = servers.whole_tree()
+    if tree is None:
+        yield None
+        return
+    await tree.start()
+    try:
+        await tree.wait_connected()
+        yield tree
+    finally:
+        await tree.close()
+
+
+def _explain(url: StoreUrl, name: str, ours: list[FoundCluster]) -> str:
+    right = " or ".join(str(replace(url, chroot=cluster.chroot)) for cluster in ours)
+    here = url.chroot or "/"
+    return (
+        f"metadataStoreUrl={url}: there is no cluster in {here}, and the cluster {name} lives "
+        f"elsewhere on the same servers: {right} is that one. A second cluster takes another "
+        f"clusterName, or has {ClusterName(name).encode().decode()} written to "
+        f"{url.chroot}{paths.CLUSTER_NAME} before its first start"
+    )
+
+
+# Checks at the start and now and then that the nodes in ZooKeeper are closed to strangers.
+
+
+# Parents come first, so the bound leaves out leaves of a large cluster only.
+_MOST_NODES: Final = 5000
+_PERIOD_S: Final = 600.0
+
+
+class OpenNodeCheck:
+    """Counts open nodes, and refuses servers that take writes of everybody.
+
+    ``broker-ctl zookeeper secure`` closes open nodes.
+    """
+
+    def __init__(
+        self, settings: Settings, stores: Sequence[OwnStore], instruments: StoreInstruments
+    ) -> None:
+        self._stores = tuple(dict.fromkeys(stores))
+        self._instruments = instruments
+        self._top = guarded_tree(settings)
+        self._is_restricted = node_access(settings).is_restricted
+        # Beside a Pulsar cluster that is only watched, no node of the daemon's matters.
+        self._is_refusing = (
+            STORE_OFF_LOOPBACK.holds(settings)
+            and ACTING.holds(settings)
+            and not settings.security.allow_open_metadata_store
+        )
+
+    async def verify(self) -> None:
+        """Check all stores once.
+
+        Raises:
+            StartError: the servers take writes of everybody, and are not on this machine.
+            StoreError: a store does not answer.
+        """
+        if not self._is_restricted:
+            return
+        for store in self._stores:
+            await self._count(store)
+            await self._refuse_strangers(store)
+
+    async def run(self) -> None:
+        """Count open nodes again and again, so that the metric follows what operators do."""
+        while self._is_restricted:
+            await asyncio.sleep(_PERIOD_S)
+            for store in self._stores:
+                try:
+                    await self._count(store)
+                except StoreError as error:
+                    log.info("%s: cannot count open nodes: %s", store.name, error)
+
+    async def _count(self, store: OwnStore) -> None:
+        control = store.access_control(self._top)
+        if control is None:
+            return
+        found = await control.count(_MOST_NODES)
+        self._instruments.open_nodes.report(found.open, store.name)
+        if found.open:
+            log.warning(
+                "%s: %d of %d nodes in ZooKeeper are open to everybody, such as %s; run "
+                "broker-ctl zookeeper secure",
+                store.name,
+                found.open,
+                found.nodes,
+                ", ".join(found.examples),
+            )
+        if found.foreign:
+            log.warning(
+                "%s: %d nodes in ZooKeeper belong to another identity, such as %s: all daemons "
+                "need the same",
+                store.name,
+                found.foreign,
+                ", ".join(found.foreign_examples),
+            )
+
+    async def _refuse_strangers(self, store: OwnStore) -> None:
+        control = store.access_control(self._top)
+        if control is None:
+            return
+        writable = await control.anonymously_writable()
+        if not writable:
+            return
+        found = (
+            f"{store.name}: ZooKeeper lets clients without an identity write in "
+            f"{', '.join(writable)}"
+        )
+        if self._is_refusing:
+            raise StartError(
+                f"{found}: run broker-ctl zookeeper secure, or set allowOpenMetadataStore=true"
+            )
+        log.warning("%s; run broker-ctl zookeeper secure", found)
+
+
+def open_node_check(base: Foundation) -> OpenNodeCheck:
+    """The check of a daemon's stores."""
+    stores = (base.store, base.configuration_store)
+    return OpenNodeCheck(base.settings, stores, base.instruments.store)
+
+
+# The running daemon (docs: session-scope, stopping).
+#
+# store > session > ownership > registration > load report, election > (while leading: balancer)
+
+
+_SERVING_LOOK_S: Final = 60.0
 
 
 class Serving:
@@ -104,7 +302,7 @@ class Serving:
             )
             for check in checks:
                 what = "cannot check whether this daemon may join"
-                await retry(check, what, rng=self._base.rng, limit_s=_LOOK_S)
+                await retry(check, what, rng=self._base.rng, limit_s=_SERVING_LOOK_S)
         try:
             async with self._services.ownership.session(epoch):
                 while True:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.daemon.lifecycle.gc_tuning import (
+from broker_ctl.daemon.lifecycle import exits
+from broker_ctl.daemon.lifecycle.interpreter import (
     collect_periodically,
     collect_young,
     freeze_garbage,
+    switch_often,
 )
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.lifecycle.thread_switching import switch_often
-from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import Unsupported
@@ -80,7 +80,7 @@ async def _run(settings: Settings) -> int:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, environment.reloader.check_soon)
     freeze_garbage()
     switch_often()
-    code = exit_codes.TOO_OLD
+    code = exits.TOO_OLD
     try:
         async with TaskScope("garbage") as scope:
             timeout_s = settings.metadata.session_timeout_s

@@ -5,31 +5,31 @@ from typing import Final
 
 from broker_ctl.api.http.dependencies import ApiRules, ClientForwarding, Dependencies
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.balancer.context.decision_log import DecisionLog
+from broker_ctl.balancer.context.decisions import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import ExecutorConnections
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.ownership.split_boundaries import Boundaries
-from broker_ctl.broker.ownership.topics import OwnTopics
-from broker_ctl.daemon.wiring.api import api_rules
-from broker_ctl.daemon.wiring.coordination import Coordination
+from broker_ctl.broker.lookup.lookup import LeaseGuard
+from broker_ctl.broker.ownership.command_handler import OwnTopics
+from broker_ctl.broker.ownership.ring_change import Boundaries
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import leader_history
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.keys import peer_tls
 from broker_ctl.daemon.wiring.partitions import Partitions
-from broker_ctl.daemon.wiring.policy_rules import split_rules
-from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
-from broker_ctl.daemon.wiring.security.peers import (
+from broker_ctl.daemon.wiring.peers import (
     broker_certificates,
     peer_contexts,
     peer_requests,
     peer_signer,
 )
-from broker_ctl.daemon.wiring.security.rotation import peer_tls
-from broker_ctl.daemon.wiring.security.znode_signatures import requires_signatures
-from broker_ctl.daemon.wiring.services import build_lookup, build_services
-from broker_ctl.daemon.wiring.status import DaemonStatus
+from broker_ctl.daemon.wiring.rules import api_rules, leader_rules, split_rules
+from broker_ctl.daemon.wiring.security import needs_dual_authorization, requires_signatures
+from broker_ctl.daemon.wiring.services import (
+    Coordination,
+    DaemonStatus,
+    build_lookup,
+    build_services,
+)
 from broker_ctl.http_client import HttpClient, Sign
 from broker_ctl.peer_http import PeerHttp, SignFor
 from broker_ctl.settings.root import Settings

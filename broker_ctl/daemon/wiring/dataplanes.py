@@ -1,22 +1,44 @@
-"""The data plane, by the settings."""
+"""The data plane and the replica plane of this broker, by the settings."""
 
+import logging
 import random
+from collections.abc import Callable
+from typing import Protocol
 
+from broker_ctl.broker.load.host_usage import DataPlaneUsage, HostSampler, HostUsage, UsageSource
+from broker_ctl.broker.load.reporter import ReportForm, ReportRules
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.security.rotation import dataplane_secret
-from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.load import BrokerLoad
+from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, SIMPLE
+from broker_ctl.core.strategies.simple import is_overloaded, is_underloaded
+from broker_ctl.daemon.wiring.keys import dataplane_secret, rotating_replication_tls
+from broker_ctl.daemon.wiring.rules import simple_rules
+from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.dataplane.bundles.serve_log import FileServeLog
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
-from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
-from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.storage import DirectoryStorage, MemoryStorage
+from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.webhook.replica_wire import ReplicaPlane
+from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
+from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable, SettingsError, StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.settings.addresses import Address
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind, DataPlaneSettings
+from broker_ctl.settings.subjects.load_report import HostUsageSource
 from broker_ctl.settings.subjects.session import OwnershipAuthority
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.workload.traffic_source import TrafficSource
-from broker_ctl.simulation.workload.workload import Workload, workload_of
+from broker_ctl.simulation.workload.workload import TrafficSource, Workload, workload_of
+from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport, LoadReport
+
+log = logging.getLogger(__name__)
+
+# The data plane, by the settings.
+
 
 _ACT_LOG_BYTES = 1 << 30
 _MAX_REPLY_BYTES = 16 << 20
@@ -88,3 +110,130 @@ def _capacity(chosen: DataPlaneSettings, usual: Capacity) -> Capacity:
         chosen.simulated_max_msg_per_s or usual.msg_rate,
         chosen.simulated_max_bytes_per_s or usual.bytes_s,
     )
+
+
+# The replica plane of this broker, by the settings.
+
+
+class OwnReplicaPlane(ReplicaPlane, Protocol):
+    """A replica plane with start and stop."""
+
+    async def start(self) -> None:
+        """Prepare for instructions.
+
+        Raises:
+            StartError: the plane is not usable.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Release all resources; replicas stay on disk."""
+        ...
+
+
+class _ForeignReplicas(WebhookReplicas):
+    """Replicas in a broker process that this daemon neither starts nor stops."""
+
+    async def start(self) -> None:
+        """Check that the process keeps replicas.
+
+        Raises:
+            StartError: it does not.
+        """
+        try:
+            await self.replicas()
+        except DataPlaneUnreachable as error:
+            # It answered just before; it is asked again before the first instruction.
+            log.warning("cannot list the replicas of the broker process: %s; retrying later", error)
+        except DataPlaneRefused as error:
+            raise StartError(
+                f"the broker process keeps no replicas: {error}; unset brokerId"
+            ) from None
+
+    async def stop(self) -> None:
+        """Does nothing: the process ends its leaderships at the deadline of its authority."""
+
+
+def build_replica_plane(
+    settings: Settings,
+    dataplane: DataPlane,
+    clock: Clock,
+    authority: Callable[[], Authority],
+    rng: random.Random,
+    *,
+    reloader: Reloader,
+) -> OwnReplicaPlane:
+    """Build the replica plane in the broker process of ``dataplane``.
+
+    A process behind HTTP requests its authority itself, and does not use ``authority``.
+    """
+    if isinstance(dataplane, WebhookDataPlane):
+        return _ForeignReplicas(dataplane.link)
+    broker, directory = settings.broker, settings.dataplane.simulated_log_directory
+    assert broker.numeric_id is not None, "only who takes part in replication has replicas"
+    assert broker.broker_service_port is not None, "such settings are refused"
+    return SimulatedReplicas(
+        broker.numeric_id,
+        str(Address(broker.bind_address, broker.broker_service_port)),
+        MemoryStorage() if directory is None else DirectoryStorage(directory),
+        TcpNetwork(rotating_replication_tls(settings, reloader)),
+        clock=clock,
+        authority=authority,
+        rng=rng,
+    )
+
+
+# The rules of load reports, from the settings.
+
+
+# Bytes of a request besides the report: paths, headers, the registration in the same request.
+_AROUND_BYTES = 32 * 1024
+
+
+def report_rules(settings: Settings) -> ReportRules:
+    """The rules for publishing load reports."""
+    report = settings.load_report
+    return ReportRules(
+        min_interval_s=report.min_interval_s,
+        max_interval_s=report.max_interval_s,
+        threshold_percent=report.threshold_percent,
+        weights=report.weights,
+        is_by_resource=LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE,
+        host_interval_s=report.host_usage_interval_s,
+        stats_interval_s=report.stats_interval_s,
+        max_bytes=settings.zookeeper.jute_max_buffer_bytes - _AROUND_BYTES,
+    )
+
+
+def host_usage(settings: Settings, clock: Clock) -> UsageSource:
+    """The source of this machine's resource usage."""
+    report = settings.load_report
+    return HostUsage(HostSampler(clock, nics=report.nics, nic_speed_gbps=report.nic_speed_gbps))
+
+
+def usage_source(settings: Settings, dataplane: DataPlane, host: UsageSource) -> UsageSource:
+    """The source of the broker's resource usage."""
+    if settings.load_report.host_usage_source is HostUsageSource.DATAPLANE:
+        return DataPlaneUsage(dataplane, host)
+    return host
+
+
+def report_form(settings: Settings) -> ReportForm:
+    """The record that this broker's load manager publishes."""
+    manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
+    rules, broker = simple_rules(settings), settings.broker
+    flags = broker.takes_persistent_topics, broker.takes_non_persistent_topics
+    protocols = dict(one.split("=", 1) for one in broker.protocols)
+
+    def simple(
+        urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
+    ) -> BrokerReport:
+        is_under, is_over = is_underloaded(load.usage, rules), is_overloaded(load.usage, rules)
+        return LoadReport(urls, load, gains, losses, is_under, is_over, *flags, protocols)
+
+    def modular(
+        urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
+    ) -> BrokerReport:
+        return LocalBrokerData(urls, load, gains, losses, manager.class_name, *flags, protocols)
+
+    return simple if manager is SIMPLE else modular

@@ -12,17 +12,19 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.membership.peers import HttpPeers, Peers
+from broker_ctl.coordination.membership.cluster import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
-from broker_ctl.daemon.wiring import session_file
+from broker_ctl.daemon.wiring import stores
 from broker_ctl.daemon.wiring.beside_pulsar.state import build_state_store
-from broker_ctl.daemon.wiring.dataplanes import build_dataplane
-from broker_ctl.daemon.wiring.load_reports import host_usage
-from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane, build_replica_plane
+from broker_ctl.daemon.wiring.dataplanes import (
+    OwnReplicaPlane,
+    build_dataplane,
+    build_replica_plane,
+    host_usage,
+)
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
-from broker_ctl.dataplane.bundles.authority import Authority
-from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.peer_http import PeerHttp
@@ -71,7 +73,7 @@ class Environment:
             )
             return store, store
         directory = _session_directory(settings)
-        kept = NO_SESSION if directory is None else session_file.take(directory)
+        kept = NO_SESSION if directory is None else stores.take(directory)
         return open_stores(settings, self.rng, instruments, kept, self.reloader)
 
     def keeps_session(self, settings: Settings, /) -> bool:
@@ -81,7 +83,7 @@ class Environment:
     def keep_session(self, settings: Settings, session: SavedSession, /) -> None:
         """Save the session for the next start."""
         if (directory := _session_directory(settings)) is not None:
-            session_file.save(directory, session)
+            stores.save(directory, session)
 
     def dataplane(self, settings: Settings, /) -> DataPlane:
         """Build the data plane of this broker.

@@ -3,32 +3,30 @@
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from broker_ctl.coordination.election.election import Election
-from broker_ctl.coordination.election.election_records import ElectionRecords
-from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
-from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.election import Election
+from broker_ctl.coordination.election_node import ElectionRecords
+from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
+from broker_ctl.core.model.broker import AdvertisedListener, AllowedHosts, BrokerUrls
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.security.audit import build_audit_log
-from broker_ctl.daemon.wiring.security.authentication import build_authentication
-from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
-from broker_ctl.daemon.wiring.security.znode_signatures import signed_store
-from broker_ctl.daemon.wiring.stores import batched_store
-from broker_ctl.daemon.wiring.tick_check import TickCheck
+from broker_ctl.daemon.wiring.security import (
+    build_audit_log,
+    build_authentication,
+    newest_cluster_keys,
+    signed_store,
+)
+from broker_ctl.daemon.wiring.stores import TickCheck, batched_store
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.settings.addresses import Listener
-from broker_ctl.settings.http_ports import admin_urls
+from broker_ctl.settings.publishing import admin_urls
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.across_sessions import RetryingStore
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.instrumented import InstrumentedStore
+from broker_ctl.store.instrumented import InstrumentedStore, RetryingStore, WriteGate
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
-from broker_ctl.store.write_gate import WriteGate
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskFaults
-from broker_ctl.tracing.building import build_tracer
+from broker_ctl.tracing.spans import build_tracer
 
 T = TypeVar("T")
 

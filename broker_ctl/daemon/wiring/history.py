@@ -6,15 +6,13 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Final
 
-from broker_ctl.balancer.context.history_recorder import LeaderHistory
-from broker_ctl.broker.history.segments import SegmentRules
-from broker_ctl.broker.history.writer import Author, History
+from broker_ctl.balancer.context.decisions import LeaderHistory
+from broker_ctl.broker.history import Author, History, SegmentRules
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.codec import encode
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.history.audit import AuditEventRow
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.history.catalog import (
     AUDIT_EVENTS,
     LEADER_EPOCHS,
@@ -22,18 +20,20 @@ from broker_ctl.core.history.catalog import (
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,
 )
-from broker_ctl.core.history.decisions import OwnershipChangeRow, PartitionTransitionRow
-from broker_ctl.core.history.journal import RowJournal
-from broker_ctl.core.history.leadership import (
+from broker_ctl.core.history.rows import (
+    AuditEventRow,
     ElectionName,
     LeaderEpochRow,
+    OwnershipChangeRow,
+    PartitionTransitionRow,
     PolicyVersionRow,
+    RowJournal,
     SessionEventRow,
 )
 from broker_ctl.core.machines.session import Action
-from broker_ctl.core.partitions.transitions import Transition
+from broker_ctl.core.partitions.values import Transition
 from broker_ctl.daemon.wiring.foundation import Foundation
-from broker_ctl.instruments.history import HistoryInstruments
+from broker_ctl.instruments.clients import HistoryInstruments
 from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.settings.root import DECLARATIONS, Settings
 

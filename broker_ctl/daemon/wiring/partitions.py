@@ -7,17 +7,20 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.api.http.dependencies import PartitionDependencies
-from broker_ctl.broker.replicas.authority import ReplicaAuthority
-from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
-from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
+from broker_ctl.broker.replicas.lifecycle import (
+    ControlledShutdown,
+    ReplicaAuthority,
+    ReplicaDependencies,
+    Replicas,
+    ShutdownRules,
+)
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
-from broker_ctl.controller.transport.http_sender import http_call
-from broker_ctl.coordination.election.election_records import ControllerRecords
+from broker_ctl.controller.transport.http import http_call
+from broker_ctl.coordination.election_node import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.coordination.membership.cluster import bound_leader
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import LiveBroker
+from broker_ctl.core.partitions.values import ControllerRules, LiveBroker
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import PartitionHistory
 from broker_ctl.instruments.declared import Instruments

@@ -1,44 +1,201 @@
-"""Builds the services of every broker, and its lookups."""
+"""Builds the services of every broker, its lookups, its coordination, its status."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Final
 
+from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.broker.history.writer import History
+from broker_ctl.broker.history import History
 from broker_ctl.broker.load.reporter import LoadReporter
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
-from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
-from broker_ctl.broker.lookup.lookup import Lookup
-from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
+from broker_ctl.broker.lookup.fallback_placement import (
+    FallbackPlacement,
+    FallbackRules,
+    ReceiverCheck,
+)
+from broker_ctl.broker.lookup.lookup import ClusterRouter, LeaseGuard, Lookup
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
-from broker_ctl.broker.ownership.operations import OwnershipDependencies
 from broker_ctl.broker.ownership.owner_cache import Owners
-from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.broker.ownership.ownership import Ownership, OwnershipDependencies
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
-from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.policies.tenants import StoredGrants
+from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
-from broker_ctl.coordination.membership.racks import PeerRacks
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.directives import Directives, Moves
+from broker_ctl.coordination.election import ConfirmedEpoch
+from broker_ctl.coordination.locks import Locks
+from broker_ctl.coordination.membership.cluster import LiveCluster, PeerRacks
+from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
+from broker_ctl.coordination.membership.metadata_migration import MetadataMigration
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.session import Grant, SessionWatcher
+from broker_ctl.core.machines.session import State
+from broker_ctl.core.model.broker import LookupUrls
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
-from broker_ctl.daemon.wiring.coordination import Coordination
-from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
+from broker_ctl.daemon.wiring.dataplanes import report_form, report_rules, usage_source
+from broker_ctl.daemon.wiring.foundation import Foundation, grouped, while_leading
 from broker_ctl.daemon.wiring.history import build_history, owner_change_recorder
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
-from broker_ctl.daemon.wiring.policy_rules import reclaim_grace_s, split_rules
-from broker_ctl.daemon.wiring.security.placement_proofs import placement_proofs
-from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.daemon.wiring.peers import placement_proofs
+from broker_ctl.daemon.wiring.rules import leader_rules, reclaim_grace_s, split_rules
+from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
+from broker_ctl.errors import CorruptRecord
+from broker_ctl.settings.effect import fingerprints
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
+from broker_ctl.store.instrumented import RetryingStore
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.records.broker_ctl import Registration
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.tasks import TaskFaults
+
+# Builds the parts with which brokers coordinate: registry, owners, election, moves.
+
+
+class Coordination:
+    """The parts of this floor.
+
+    Attributes:
+        fingerprints: of this daemon's settings, as others read them.
+        others: brokers other than broker-ctl's; None if the cluster may not have any.
+        migration: part in a migration of their metadata; None as ``others``.
+    """
+
+    def __init__(self, base: Foundation) -> None:
+        broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
+        lookup_urls = LookupUrls(
+            broker.lookup_service_url,
+            broker.lookup_service_url_tls,
+            grouped(broker.lookup_listeners),
+        )
+        self.fingerprints: Final = fingerprints(base.settings)
+        own = Registration(
+            *(base.nonce, 0, base.clock.wall_ms(), base.urls),
+            lookup_urls=lookup_urls,
+            rack=broker.rack,
+            settings=self.fingerprints,
+        )
+        self.registry: Final = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
+        self.racks: Final = PeerRacks(self.registry)
+        others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
+        self.others: Final = others
+        self.migration: Final = (
+            MetadataMigration(base.store, base.gate, base.watcher, rng=base.rng)
+            if base.gate is not None
+            else None
+        )
+        self.moves: Final = Moves(base.control, rng=base.rng)
+        self.directives: Final = Directives(RetryingStore(base.control), rng=base.rng)
+        self.locks: Final = Locks(
+            base.metadata,
+            paths.OWNERSHIP,
+            broker_id=base.urls.broker_id,
+            broker_of=_broker_of,
+            rng=base.rng,
+            on_verified=base.instruments.session.revalidation_s.observe,
+        )
+        base.watcher.listen(self.locks.on_session_action)
+        self.election: Final = base.build_election(paths.LOADBALANCE_ELECTION)
+        self.cluster: Final = LiveCluster(
+            self.registry, self.election, base.watcher, others, base.addresses
+        )
+
+
+def _broker_of(node: Versioned) -> str | None:
+    try:
+        return NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+    except CorruptRecord:
+        return None
+
+
+# Status of this daemon for the API: readiness, authority, session.
+
+
+# Authority without an end is reported as one day; clients ask again long before that.
+_LONGEST_S: Final = 86_400.0
+_STARTING: Final = Readiness(is_ready=False, reason="starting")
+
+
+def session_grant(watcher: SessionWatcher) -> Callable[[], Grant]:
+    """What a session allows a daemon that owns no bundles."""
+    return lambda: Grant(watcher.epoch, watcher.deadline_s)
+
+
+@dataclass(slots=True)
+class DaemonStatus:
+    """Read at each request.
+
+    Attributes:
+        granted: what the data plane may act on. The session's own grant is too early: after an
+            expiry it comes before the bundles are re-acquired, and a broker process that reads it
+            would serve what is not owned (I1a). While the data plane is silent, a broker process
+            that still reads it would never stop (I11).
+        now: readiness of the current stage, which the lifecycle sets.
+    """
+
+    watcher: SessionWatcher
+    clock: Clock
+    faults: TaskFaults
+    granted: Callable[[], Grant]
+    replicas: Replicas | None = None
+    now: Readiness = _STARTING
+
+    def readiness(self) -> Readiness:
+        """The lifecycle's readiness, unless a needed task or the authority has ended meanwhile."""
+        watcher, now = self.watcher, self.now
+        if watcher.withheld:
+            return Readiness(is_ready=False, reason=watcher.withheld)
+        if now.is_ready and self.clock.now_s() >= watcher.deadline_s:
+            reason = (
+                f"ZooKeeper does not answer: the session is {watcher.state}, and nothing is served "
+                "until it is back; broker-ctl zookeeper status shows the servers"
+            )
+            return Readiness(is_ready=False, reason=reason)
+        if now.is_ready and (dead := self.faults.dead):
+            reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
+            return Readiness(is_ready=False, reason=reason)
+        if now.is_ready and watcher.state is State.SUSPENDED:
+            return Readiness(is_ready=True, reason=self._away_text())
+        return now
+
+    def _away_text(self) -> str:
+        """What a broker does whose connection is lost, and for how long.
+
+        Docs: lookups-while-zookeeper-is-away.
+        """
+        left_s = self.watcher.deadline_s - self.clock.now_s()
+        until = f"until its lease ends in {left_s:.0f} s" if left_s < _LONGEST_S else "on"
+        return (
+            f"ZooKeeper is away: this broker serves {until}; lookups of what it does not serve "
+            "are answered with 503"
+        )
+
+    def authority(self) -> tuple[int, int]:
+        """Session epoch, and the milliseconds for which acts may still start.
+
+        With replicas: 0 until all leaderships of earlier sessions have been stopped.
+        """
+        grant, replicas, now_s = self.granted(), self.replicas, self.clock.now_s()
+        if replicas is not None and not replicas.is_granted(grant.epoch):
+            return grant.epoch, 0
+        deadline_s = min(grant.deadline_s, now_s + _LONGEST_S)
+        return grant.epoch, Authority(grant.epoch, deadline_s).remaining_ms(now_s)
+
+    def session_state(self) -> State:
+        """State of the session with ZooKeeper."""
+        return self.watcher.state
+
+
+# Builds the services of every broker, and its lookups.
 
 
 def build_services(base: Foundation, coordination: Coordination) -> BrokerServices:

@@ -1,32 +1,41 @@
 """The stores, by the settings."""
 
+import logging
+import os
 import random
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Protocol, Self
 
 from broker_ctl.clock import Clock
+from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.machines.watchdog import LoopWatchdog
-from broker_ctl.daemon.wiring.security.rotation import newest_context
-from broker_ctl.daemon.wiring.security.store_identity import identity_of, newest_identity
+from broker_ctl.daemon.wiring.keys import identity_of, newest_context, newest_identity
 from broker_ctl.daemon.wiring.tls import PemFile
-from broker_ctl.errors import StartError, StoreError
+from broker_ctl.errors import CorruptRecord, StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.conditions import ATTACHED, HAS_IDENTITY
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.metadata import BatchFlush
+from broker_ctl.settings.subjects.session import OwnershipAuthority
 from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import NO_SESSION, BulkStore, MetadataStore, SavedSession
-from broker_ctl.store.zookeeper.access.acl import AclEntry
-from broker_ctl.store.zookeeper.access.control import AccessControl
-from broker_ctl.store.zookeeper.access.identity import NodeAccess, ProvenIdentity
+from broker_ctl.store.zookeeper.access import AclEntry, NodeAccess, ProvenIdentity
+from broker_ctl.store.zookeeper.access_control import AccessControl
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+log = logging.getLogger(__name__)
+
+# The stores, by the settings.
+
 
 _TLS_FILES: Final = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
 
@@ -273,3 +282,93 @@ def batched_store(
         operation_timeout_s=metadata.operation_timeout_s,
     )
     return BatchedStore(store, rules, clock, instruments)
+
+
+# Checks zookeeperTickTimeMillis against the servers.
+#
+# A client cannot read tickTime; but a server grants at least its minSessionTimeout, which
+# defaults to two ticks. The lease, its heartbeats, and the limit for nodes of dead sessions are
+# computed from the tick: if the servers' tick is longer than configured, all of them are too
+# short.
+
+
+_TICKS: Final = 2
+
+
+class TickCheck:
+    """Compares the tick at the start."""
+
+    def __init__(self, settings: Settings) -> None:
+        zookeeper = settings.zookeeper
+        self._tick_ms = zookeeper.tick_time_ms
+        self._expected_ms = zookeeper.min_session_timeout_ms or _TICKS * self._tick_ms
+        self._is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
+
+    def compare(self, least_timeouts_s: Iterable[float]) -> None:
+        """Compare with the servers' minimum session timeouts.
+
+        Raises:
+            StartError: a server seems to have a longer tick, and the lease depends on it.
+        """
+        for least_s in sorted(set(least_timeouts_s), reverse=True):
+            least_ms = round(least_s * 1000)
+            if least_ms == self._expected_ms:
+                continue
+            reason = (
+                f"a ZooKeeper server grants at least {least_ms} ms to a session, but "
+                f"{self._expected_ms} ms are expected with zookeeperTickTimeMillis={self._tick_ms}:"
+                f" set that to the servers' tickTime ({least_ms // _TICKS}, unless "
+                "minSessionTimeout is set there), or zookeeperMinSessionTimeoutMillis to their "
+                "minSessionTimeout"
+            )
+            if least_ms > self._expected_ms and self._is_leased:
+                raise StartError(reason)
+            log.warning("%s", reason)
+
+
+# The session file of ``stopMode=keep``: a session left for the next start.
+#
+# Session id and password are all that a server asks of who resumes a session, so only the file's
+# owner may read it.
+
+
+_NAME = "zookeeper-session.json"
+
+
+def save(directory: Path, session: SavedSession) -> None:
+    """Write the file, atomically replacing an earlier one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = directory / f"{_NAME}.new"
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        row = {
+            "session": session.session_id,
+            "password": session.password.hex(),
+            "last_xid": session.last_xid,
+        }
+        out.write(encode(row))
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(directory / _NAME)
+
+
+def take(directory: Path) -> SavedSession:
+    """Read and delete the file, so that a session is resumed once; no session without a file."""
+    # Renamed first: of two processes that start at once, only one finds the file.
+    taken = directory / f"{_NAME}.{os.getpid()}"
+    try:
+        (directory / _NAME).rename(taken)
+    except FileNotFoundError:
+        return NO_SESSION
+    try:
+        row = decode_object(read_guarded(taken))
+        password = bytes.fromhex(row["password"])
+        return SavedSession(int(row["session"]), password, int(row["last_xid"]))
+    except OSError as error:
+        log.warning("the session of the file %s is not resumed: %s", directory / _NAME, error)
+        return NO_SESSION
+    except (CorruptRecord, KeyError, TypeError, ValueError):
+        return NO_SESSION
+    finally:
+        taken.unlink()

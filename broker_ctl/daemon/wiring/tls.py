@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.replication.tls import ReplicationTls
+from broker_ctl.dataplane.replication.tcp import ReplicationTls
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.certificates.broker_identity import BrokerIdentity
-from broker_ctl.security.certificates.ciphers import restrict
-from broker_ctl.security.certificates.peer_certificate import PeerCertificate
-from broker_ctl.security.certificates.peer_context import ProvingConnection
-from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.security.certificates.peer_certificate import (
+    BrokerIdentity,
+    PeerCertificate,
+    ProvingConnection,
+    broker_uri,
+    restrict,
+)
 from broker_ctl.security.guarded_files import read_guarded
-from broker_ctl.security.rotation.expiry import expires_at_s
+from broker_ctl.security.rotation.reloadable import expires_at_s
 from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol

@@ -1,16 +1,45 @@
-"""The protocol of a data plane, which serves the messages (docs: broker-process).
-
-Every call that grants ownership carries the fencing token: the czxid of the ownership node, which
-grows from owner to owner and is comparable between a parent bundle and its children. A data plane
-refuses a token below the highest one that it has received for any overlapping hash (I1b, I2).
-"""
+"""The protocol of a data plane, which serves the messages (docs: broker-process)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, SystemUsage
+from broker_ctl.core.model.names import Bundle
+
+# How long a broker process may act (I1a).
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A grant: its holder may start acts before ``deadline_s`` on its own clock.
+
+    Attributes:
+        session_epoch: the session of the daemon that the grant comes from.
+        deadline_s: 0 if no authority was granted, or if it was withdrawn.
+    """
+
+    session_epoch: int = 0
+    deadline_s: float = 0.0
+
+    def is_valid(self, now_s: float) -> bool:
+        """Whether an act may start; check it at each act, since a timer would fire late."""
+        return now_s < self.deadline_s
+
+    def remaining_ms(self, now_s: float) -> int:
+        """Whole milliseconds left.
+
+        Rounded down so that passing them on does not extend the grant.
+        """
+        return max(0, int((self.deadline_s - now_s) * 1000))
+
+
+# The protocol of a data plane, which serves the messages (docs: broker-process).
+#
+# Every call that grants ownership carries the fencing token: the czxid of the ownership node,
+# which grows from owner to owner and is comparable between a parent bundle and its children. A
+# data plane refuses a token below the highest one that it has received for any overlapping hash
+# (I1b, I2).
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,14 @@ import random
 from collections.abc import Mapping
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, SystemUsage
-from broker_ctl.core.model.names import Topic
-from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.core.model.names import Bundle, Topic
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable
-from broker_ctl.dataplane.bundles.interface import Declared, Unloaded
+from broker_ctl.dataplane.bundles.interface import Authority, Declared, Unloaded
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.workload.traffic_source import TrafficSource
+from broker_ctl.simulation.workload.workload import TrafficSource
 from broker_ctl.tasks import TaskScope
 
 _NS_PER_S = 1_000_000_000

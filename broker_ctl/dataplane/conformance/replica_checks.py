@@ -13,12 +13,11 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaState,
     ReplicaStop,
 )
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.conformance.call_checks import first_call
 from broker_ctl.dataplane.conformance.subject import TENANT, BrokerClient, unmet
-from broker_ctl.dataplane.webhook import replica_wire as wire
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
+from broker_ctl.dataplane.webhook import replica_wire
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.dataplane.webhook.wire import CALL, INSTANCE_ID
 
 _TOPIC: Final = f"{TENANT}-replicas"
@@ -33,17 +32,17 @@ _LONG_S: Final = 86_400.0
 # Leaders may check for lagging followers at intervals only.
 _PROPOSED_S: Final = 5.0
 _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
-    (wire.BECOME_LEADER, {}),
-    (wire.BECOME_LEADER, {"topics": {}, "partitions": [[_TOPIC, 0]]}),
-    (wire.BECOME_FOLLOWER, {"topics": {}, "partitions": []}),
-    (wire.STOP, {"stops": [[_TOPIC]]}),
-    (wire.ISR_ANSWERS, {"answers": [[_TOPIC, 0]]}),
+    (replica_wire.BECOME_LEADER, {}),
+    (replica_wire.BECOME_LEADER, {"topics": {}, "partitions": [[_TOPIC, 0]]}),
+    (replica_wire.BECOME_FOLLOWER, {"topics": {}, "partitions": []}),
+    (replica_wire.STOP, {"stops": [[_TOPIC]]}),
+    (replica_wire.ISR_ANSWERS, {"answers": [[_TOPIC, 0]]}),
 )
 
 
 async def keeps_replicas(subject: BrokerClient) -> bool:
     """Whether the broker process keeps replicas."""
-    return (await subject.call("GET", wire.REPLICAS)).status != 404
+    return (await subject.call("GET", replica_wire.REPLICAS)).status != 404
 
 
 async def creates_and_lists(subject: BrokerClient) -> None:
@@ -93,22 +92,24 @@ async def late_deletion(subject: BrokerClient) -> None:
     """A late deletion does not delete a replica that was created again meanwhile."""
     first = await first_call(subject)
     await _lead(subject, 2, [_FIRST])
-    (gone,) = wire.encode_stops([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
-    await _call_numbered(subject, wire.STOP, gone, first + 1)
+    (gone,) = replica_wire.encode_stops([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
+    await _call_numbered(subject, replica_wire.STOP, gone, first + 1)
     await _expect_replicas(subject, {})
-    (follow,) = wire.encode_instructions(_instruction(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
-    await _call_numbered(subject, wire.BECOME_FOLLOWER, follow, first + 2)
-    await _call_numbered(subject, wire.STOP, gone, first, 409)
+    (follow,) = replica_wire.encode_instructions(
+        _instruction(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {}
+    )
+    await _call_numbered(subject, replica_wire.BECOME_FOLLOWER, follow, first + 2)
+    await _call_numbered(subject, replica_wire.STOP, gone, first, 409)
     await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 3)})
-    await _call_numbered(subject, wire.STOP, gone, first + 3)
+    await _call_numbered(subject, replica_wire.STOP, gone, first + 3)
     await _expect_replicas(subject, {})
 
 
 async def other_instance(subject: BrokerClient) -> None:
     """A call that is meant for another instance does not make this one lead."""
-    (lead,) = wire.encode_instructions(_instruction(1, 1, [_FIRST], _TOPIC_ID))
+    (lead,) = replica_wire.encode_instructions(_instruction(1, 1, [_FIRST], _TOPIC_ID))
     body = {**lead, INSTANCE_ID: "not-the-instance-that-answers"}
-    await subject.expect(412, "POST", wire.BECOME_LEADER, json=body)
+    await subject.expect(412, "POST", replica_wire.BECOME_LEADER, json=body)
     await _expect_replicas(subject, {})
 
 
@@ -120,10 +121,10 @@ async def isr_answers(subject: BrokerClient) -> None:
         IsrAnswer(_FIRST, None, is_granted=False),
         IsrAnswer(_SECOND, _state(1, 7), is_granted=True),
     ]
-    for body in wire.encode_answers(nobodys):
-        await subject.expect(200, "POST", wire.ISR_ANSWERS, json=body)
+    for body in replica_wire.encode_answers(nobodys):
+        await subject.expect(200, "POST", replica_wire.ISR_ANSWERS, json=body)
     await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 1)})
-    for proposal in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
+    for proposal in replica_wire.wishes(await subject.expect(200, "GET", replica_wire.ISR_WISHES)):
         if proposal.partition == _FIRST:
             unmet("no proposal of a leader without followers", proposal)
 
@@ -132,8 +133,8 @@ async def lag_time(subject: BrokerClient) -> None:
     """A replica that lags for the given time is removed from the ISR, and not before."""
     state = LeaderAndIsr(1, 1, (1, _ELSEWHERE), 1, version=1)
     instructions = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
-    for body in wire.encode_instructions(instructions):
-        await _call(subject, wire.BECOME_LEADER, body, ())
+    for body in replica_wire.encode_instructions(instructions):
+        await _call(subject, replica_wire.BECOME_LEADER, body, ())
     if proposal := await _isr_proposals(subject, _LONG_S):
         unmet(f"no proposal to remove a follower that lags for less than {_LONG_S:g} s", proposal)
 
@@ -142,12 +143,15 @@ async def lag_time(subject: BrokerClient) -> None:
         return proposal is not None and _ELSEWHERE not in proposal.isr
 
     await subject.eventually(
-        f"{_ELSEWHERE}, which fetches nothing, is removed by a proposal for {wire.LAG_TIME}=1",
+        f"{_ELSEWHERE}, which fetches nothing, is removed by a proposal "
+        f"for {replica_wire.LAG_TIME}=1",
         _PROPOSED_S,
         is_removed,
     )
     for text in ("0", "-1", "1.5", "soon", ""):
-        await subject.expect(400, "GET", f"{wire.ISR_WISHES}?{wire.LAG_TIME}={text}")
+        await subject.expect(
+            400, "GET", f"{replica_wire.ISR_WISHES}?{replica_wire.LAG_TIME}={text}"
+        )
 
 
 async def malformed(subject: BrokerClient) -> None:
@@ -182,8 +186,8 @@ async def _lead(
     errors: Sequence[ReplicaError] = (),
     topic_id: str = _TOPIC_ID,
 ) -> None:
-    for body in wire.encode_instructions(_instruction(1, epoch, partitions, topic_id)):
-        await _call(subject, wire.BECOME_LEADER, body, errors)
+    for body in replica_wire.encode_instructions(_instruction(1, epoch, partitions, topic_id)):
+        await _call(subject, replica_wire.BECOME_LEADER, body, errors)
 
 
 async def _follow(
@@ -193,28 +197,32 @@ async def _follow(
     errors: Sequence[ReplicaError] = (),
     topic_id: str = _TOPIC_ID,
 ) -> None:
-    for body in wire.encode_instructions(_instruction(_ELSEWHERE, epoch, partitions, topic_id), {}):
-        await _call(subject, wire.BECOME_FOLLOWER, body, errors)
+    for body in replica_wire.encode_instructions(
+        _instruction(_ELSEWHERE, epoch, partitions, topic_id), {}
+    ):
+        await _call(subject, replica_wire.BECOME_FOLLOWER, body, errors)
 
 
 async def _stop(
     subject: BrokerClient, what: ReplicaStop, errors: Sequence[ReplicaError] = ()
 ) -> None:
-    for body in wire.encode_stops([what]):
-        await _call(subject, wire.STOP, body, errors)
+    for body in replica_wire.encode_stops([what]):
+        await _call(subject, replica_wire.STOP, body, errors)
 
 
 async def _call(
     subject: BrokerClient, path: str, body: Mapping[str, Any], errors: Sequence[ReplicaError]
 ) -> None:
-    found = wire.errors(await subject.expect(200, "POST", path, json=body))
+    found = replica_wire.errors(await subject.expect(200, "POST", path, json=body))
     if found != list(errors):
         reasons = [error.reason for error in errors]
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
 
 
 async def _isr_proposals(subject: BrokerClient, lag_time_s: float) -> IsrProposal | None:
-    proposals = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
+    proposals = replica_wire.wishes(
+        await subject.expect(200, "GET", replica_wire.wishes_path(lag_time_s))
+    )
     return next((proposal for proposal in proposals if proposal.partition == _FIRST), None)
 
 
@@ -226,7 +234,7 @@ async def _call_numbered(
 
 
 async def _list_replicas(subject: BrokerClient) -> list[HeldReplica]:
-    held = wire.replicas(await subject.expect(200, "GET", wire.REPLICAS))
+    held = replica_wire.replicas(await subject.expect(200, "GET", replica_wire.REPLICAS))
     return [one for one in held if one.partition.topic == _TOPIC]
 
 

@@ -7,15 +7,8 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.dataplane.conformance import (
-    authority_checks,
-    bundle_checks,
-    call_checks,
-    http_checks,
-    replica_checks,
-)
-from broker_ctl.dataplane.conformance.authority_stub import AuthorityStub
-from broker_ctl.dataplane.conformance.subject import BrokerClient, Unmet
+from broker_ctl.dataplane.conformance import bundle_checks, call_checks, replica_checks
+from broker_ctl.dataplane.conformance.subject import AuthorityStub, BrokerClient, Unmet
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
 from broker_ctl.http_client import HttpClient
@@ -83,7 +76,7 @@ def _client(secret: str | None) -> HttpClient:
 def _checks(
     subject: BrokerClient, daemon: AuthorityStub, strangers: tuple[HttpClient, ...]
 ) -> tuple[tuple[str, _Check], ...]:
-    http, bundles, authority = http_checks, bundle_checks, authority_checks
+    http, bundles, authority = call_checks, bundle_checks, bundle_checks
     calls = call_checks
     return (
         ("state: bundles and authority", partial(http.state, subject)),

@@ -1,15 +1,52 @@
-"""Which parts of a Pulsar cluster's balancer are on, by what its brokers run with.
+"""Which parts of a Pulsar cluster's balancer are on, and how they are switched off at run time."""
 
-Two balancers on one cluster undo each other's moves. The leading broker sheds and splits, and any
-broker may lead next, so all are asked (docs: pulsar-leader-tasks, pulsar-admin-api,
-pulsar-configuration).
-"""
-
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE
+
+# Reads Prometheus' text format, as far as a broker's own gauges and counters go.
+
+
+_SAMPLE: Final = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+# Value by name and sorted labels.
+Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parse_samples(text: str) -> Samples:
+    """All samples; a line that is not one, or whose value is not a number, is left out."""
+    found = {}
+    for line in text.splitlines():
+        match = _SAMPLE.match(line)
+        if match is None:
+            continue
+        try:
+            value = float(match["value"])
+        except ValueError:
+            continue
+        found[match["name"], tuple(sorted(_LABEL.findall(match["labels"] or "")))] = value
+    return found
+
+
+def sum_of(samples: Samples, name: str, **labels: str) -> float | None:
+    """The sum of the samples of a name that have these labels; None if there are none."""
+    wanted = labels.items()
+    values = [
+        value for (key, having), value in samples.items() if key == name and wanted <= set(having)
+    ]
+    return sum(values) if values else None
+
+
+# Which parts of a Pulsar cluster's balancer are on, by what its brokers run with.
+#
+# Two balancers on one cluster undo each other's moves. The leading broker sheds and splits, and
+# any broker may lead next, so all are asked (docs: pulsar-leader-tasks, pulsar-admin-api,
+# pulsar-configuration).
+
 
 ENABLED: Final = "loadBalancerEnabled"
 SHEDDING: Final = "loadBalancerSheddingEnabled"

@@ -1,37 +1,244 @@
-"""Fetchers: one task for each broker that leads partitions which this broker follows.
-
-A fetcher names the followed partitions, applies the data that arrives, and names the changed
-partitions again; see `messages`. It reopens a connection that ends or is silent, and names all
-partitions again.
-"""
+"""Followers: which partitions are fetched from whom, and at which rate."""
 
 import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.log import EpochEnd, Record, size_of
-from broker_ctl.dataplane.replication.messages import (
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.replication.tcp import (
     BEAT_S,
     FOLLOW,
     MAX_PARTITIONS,
     SILENCE_S,
+    Channel,
+    ChannelClosed,
+    Network,
     records_of,
 )
-from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Network
-from broker_ctl.dataplane.replication.replica import Replica
-from broker_ctl.dataplane.replication.storage import ReplicaStorage
-from broker_ctl.dataplane.replication.throttle import Throttle
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.retry import Backoff
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
+
+# The throttle of replicas that a reassignment adds, in bytes a second.
+#
+# A token bucket. Whatever may continue gets a grant of a tenth of a second's bytes, in the order
+# in which it began to wait, so that no partition starves. A record is not divided: what exceeds a
+# grant is a debt, and the next grant waits until it is paid.
+
+
+T = TypeVar("T")
+
+# Bytes of a grant, and of what is saved up while nothing waits, as seconds of the rate.
+_GRANT_S: Final = 0.1
+_SAVED_S: Final = 1.0
+
+
+class Throttle(Generic[T]):
+    """The bytes that may be copied, and what waits for them; without a rate nothing waits.
+
+    Attributes:
+        rate: bytes a second; None: no limit.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.rate: int | None = None
+        self._clock = clock
+        self._left = 0.0
+        self._at_s = 0.0
+        self._waiting: dict[T, None] = {}
+
+    def set_rate(self, rate: int | None) -> None:
+        """Change the rate; debts in bytes remain."""
+        if rate != self.rate:
+            self._refill()
+            self.rate = rate
+
+    def wait(self, one: T) -> None:
+        """Wait for a grant, behind all that wait already."""
+        self._waiting[one] = None
+
+    def forget(self, one: T) -> None:
+        """Wait no more."""
+        self._waiting.pop(one, None)
+
+    def grants(self) -> Iterator[tuple[T, int]]:
+        """What may continue now, each with its bytes, which are spent."""
+        self._refill()
+        while self._waiting and (self.rate is None or self._left >= self._grant):
+            one = next(iter(self._waiting))
+            del self._waiting[one]
+            self._left -= self._grant
+            yield one, self._grant
+
+    def spend(self, size: int) -> None:
+        """Account for bytes beyond a grant; negative: the grant was not used up."""
+        if self.rate is not None:
+            self._refill()
+            self._left -= size
+
+    def wait_s(self) -> float | None:
+        """Seconds until the next grant; None: nothing waits."""
+        if not self._waiting:
+            return None
+        self._refill()
+        return 0.0 if self.rate is None else max(0.0, (self._grant - self._left) / self.rate)
+
+    @property
+    def _grant(self) -> int:
+        return 0 if self.rate is None else max(1, round(self.rate * _GRANT_S))
+
+    def _refill(self) -> None:
+        now_s = self._clock.now_s()
+        if self.rate is None:
+            self._left = 0.0
+        else:
+            earned = self.rate * max(0.0, now_s - self._at_s)
+            self._left = min(self._left + earned, max(self._grant, self.rate * _SAVED_S))
+        self._at_s = now_s
+
+
+# Followers of the partitions that this broker leads: one feed for each follower's connection.
+#
+# A follower names a partition once, with its log end, and again whenever that has changed. The
+# leader sends to it once there is data for that place: idle partitions cause no traffic, and
+# there is no polling. Named places are kept even if they arrive early: the next leader may not
+# have its instruction yet.
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Log end of a follower in one partition.
+
+    Attributes:
+        leader_epoch: under which it follows.
+        last_epoch: of its last record.
+        is_open: whether neither records nor a cut have been sent for this place yet.
+        sent_watermark: the high watermark that was sent to it here.
+        noted_by: the leadership that has accounted for this place.
+    """
+
+    topic_id: str
+    leader_epoch: int
+    end_offset: int
+    last_epoch: int
+    is_open: bool = True
+    sent_watermark: int = 0
+    noted_by: LeaderState | None = None
+
+
+class Feed:
+    """The places that one follower has named on one connection, and the partitions to check."""
+
+    def __init__(self, follower: int, contact_s: float) -> None:
+        self.follower = follower
+        self.contact_s = contact_s
+        self.places: dict[TopicPartition, Place] = {}
+        # Bytes that the throttle lets it have.
+        self.granted: dict[TopicPartition, int] = {}
+        # In the order in which they changed; taken from the front, so that no partition starves.
+        self._changed: dict[TopicPartition, None] = {}
+        self._event = asyncio.Event()
+
+    def mark(self, partition: TopicPartition) -> None:
+        """Mark a partition that may have data for the follower."""
+        self._changed[partition] = None
+        self._event.set()
+
+    def take(self, most: int) -> list[TopicPartition]:
+        """Remove and return up to ``most`` marked partitions, longest marked first."""
+        taken = [partition for partition, _ in zip(self._changed, range(most), strict=False)]
+        for partition in taken:
+            del self._changed[partition]
+        if not self._changed:
+            self._event.clear()
+        return taken
+
+    async def wait_changed(self) -> None:
+        """Wait until a partition is marked."""
+        await self._event.wait()
+
+
+class Feeds:
+    """The feeds of all followers, by partition."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[Feed, None] = {}
+        self._by_partition: dict[TopicPartition, list[Feed]] = {}
+
+    def open(self, follower: int, now_s: float) -> Feed:
+        """Open a feed for a follower that has connected."""
+        feed = Feed(follower, now_s)
+        self._feeds[feed] = None
+        return feed
+
+    def close(self, feed: Feed) -> None:
+        """Close the feed of a connection that has ended."""
+        del self._feeds[feed]
+        for partition in feed.places:
+            self._leave(partition, feed)
+            # A connection that had to wait until it was served may have named an older log end of
+            # its follower, after the connection that has replaced it: that one counts again.
+            self.note_again(partition)
+
+    def name(self, feed: Feed, partition: TopicPartition, place: Place) -> None:
+        """Record where the follower's log ends."""
+        before = feed.places.get(partition)
+        if before is None:
+            self._by_partition.setdefault(partition, []).append(feed)
+        else:
+            place.sent_watermark = before.sent_watermark
+        feed.places[partition] = place
+        feed.mark(partition)
+
+    def forget(self, feed: Feed, partitions: Iterable[TopicPartition]) -> None:
+        """Remove partitions that the follower no longer follows from this broker."""
+        for partition in partitions:
+            if feed.places.pop(partition, None) is not None:
+                self._leave(partition, feed)
+
+    def mark(self, partition: TopicPartition) -> None:
+        """Mark a partition at all feeds that follow it."""
+        for feed in self._by_partition.get(partition, ()):
+            feed.mark(partition)
+
+    def note_again(self, partition: TopicPartition) -> None:
+        """Account again for the log ends of the followers of a partition."""
+        for feed in self._by_partition.get(partition, ()):
+            feed.places[partition].noted_by = None
+            feed.mark(partition)
+
+    def last_contact_s(self, follower: int) -> float:
+        """Time of its last request on any open connection, in seconds; 0 without one."""
+        return max(
+            (feed.contact_s for feed in self._feeds if feed.follower == follower), default=0.0
+        )
+
+    def _leave(self, partition: TopicPartition, feed: Feed) -> None:
+        others = [one for one in self._by_partition[partition] if one is not feed]
+        if others:
+            self._by_partition[partition] = others
+        else:
+            del self._by_partition[partition]
+
+
+# Fetchers: one task for each broker that leads partitions which this broker follows.
+#
+# A fetcher names the followed partitions, applies the data that arrives, and names the changed
+# partitions again; see `messages`. It reopens a connection that ends or is silent, and names all
+# partitions again.
+
 
 _BACKOFF: Final = Backoff(first_s=0.05, factor=2.0, max_s=1.0)
 

@@ -9,23 +9,21 @@ from typing import Any
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.instructions import ReplicaState
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.bundles.authority import Authority
-from broker_ctl.dataplane.replication.commits import Commits
-from broker_ctl.dataplane.replication.feeds import Feed, Feeds, Place
-from broker_ctl.dataplane.replication.leader import LeaderState
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.bundles.interface import Authority
+from broker_ctl.dataplane.replication.fetchers import Feed, Feeds, Place, Throttle
+from broker_ctl.dataplane.replication.leader import Commits, LeaderState
 from broker_ctl.dataplane.replication.log import Record, size_of
-from broker_ctl.dataplane.replication.messages import (
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.replication.tcp import (
     ANY_EPOCH,
     MAX_PARTITIONS,
     MAX_RECORDS,
     MAX_VALUES_BYTES,
     record_rows,
 )
-from broker_ctl.dataplane.replication.replica import Replica
-from broker_ctl.dataplane.replication.storage import ReplicaStorage
-from broker_ctl.dataplane.replication.throttle import Throttle
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
+from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
 
 

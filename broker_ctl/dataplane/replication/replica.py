@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.follower import FollowerState
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.replication.leader import LeaderState
-from broker_ctl.dataplane.replication.log import ReplicaLog
+from broker_ctl.dataplane.replication.log import FollowerState, ReplicaLog
 
 
 @dataclass(slots=True, eq=False)

@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication import messages
-from broker_ctl.dataplane.replication.feeds import Feed, Place
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication import tcp
+from broker_ctl.dataplane.replication.fetchers import Feed, Place
 from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.leaderships import Leaderships, bounded
-from broker_ctl.dataplane.replication.messages import BEAT_S, SILENCE_S, HeldLog
-from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
 from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.tcp import BEAT_S, SILENCE_S, Channel, ChannelClosed, HeldLog
 from broker_ctl.errors import CorruptRecord, DataPlaneError, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.tasks import TaskScope
 
@@ -116,22 +115,22 @@ class ReplicaServer:
         """The answer to a client's request, or the error in its place."""
         number = message["id"]
         answers: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-            messages.CONSUME: self._consume,
-            messages.HELD: self._held,
-            messages.READ: self._read,
+            tcp.CONSUME: self._consume,
+            tcp.HELD: self._held,
+            tcp.READ: self._read,
         }
         try:
-            if message["api"] == messages.PRODUCE:
+            if message["api"] == tcp.PRODUCE:
                 return {"id": number, **await self._produce(message)}
             return {"id": number, **answers[message["api"]](message)}
         except DataPlaneError as error:
             return {"id": number, "error": type(error).__name__, "reason": str(error)}
 
     async def _produce(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        partition, is_for_all = _partition(message), message["acks"] == messages.ACKS_ALL
+        partition, is_for_all = _partition(message), message["acks"] == tcp.ACKS_ALL
         values = [str(text).encode("latin-1") for text in message["values"]]
-        if sum(map(len, values)) > messages.MAX_VALUES_BYTES:
-            raise DataPlaneRefused(f"at most {messages.MAX_VALUES_BYTES} bytes at once")
+        if sum(map(len, values)) > tcp.MAX_VALUES_BYTES:
+            raise DataPlaneRefused(f"at most {tcp.MAX_VALUES_BYTES} bytes at once")
         offset, leader_epoch = self._leaderships.produce(
             partition, message["leader_epoch"], values, is_for_all=is_for_all
         )
@@ -166,24 +165,24 @@ class ReplicaServer:
             _partition(message),
             message["leader_epoch"],
             _from_zero(message["offset"]),
-            min(_from_zero(message["most"]), messages.MAX_RECORDS),
+            min(_from_zero(message["most"]), tcp.MAX_RECORDS),
         )
-        return {"records": messages.record_rows(records), "high_watermark": watermark}
+        return {"records": tcp.record_rows(records), "high_watermark": watermark}
 
     def _held(self, message: Mapping[str, Any]) -> dict[str, Any]:
         names = sorted(self._replicas)
         after = message["after"]
         start = 0 if after is None else bisect_right(names, TopicPartition(*after))
-        page = names[start : start + messages.MAX_PARTITIONS]
-        rows = [messages.held_row(_replica_row(self._replicas[name])) for name in page]
+        page = names[start : start + tcp.MAX_PARTITIONS]
+        rows = [tcp.held_row(_replica_row(self._replicas[name])) for name in page]
         return {"replicas": rows, "is_all": start + len(page) == len(names)}
 
     def _read(self, message: Mapping[str, Any]) -> dict[str, Any]:
         replica = self._replicas.get(_partition(message))
         start = _from_zero(message["offset"])
-        end = start + min(_from_zero(message["most"]), messages.MAX_RECORDS)
+        end = start + min(_from_zero(message["most"]), tcp.MAX_RECORDS)
         records = () if replica is None else replica.log.read(start, end)
-        return {"records": messages.record_rows(bounded(records, messages.MAX_VALUES_BYTES))}
+        return {"records": tcp.record_rows(bounded(records, tcp.MAX_VALUES_BYTES))}
 
 
 class _Connection:
@@ -201,7 +200,7 @@ class _Connection:
         while True:
             async with asyncio.timeout(silence_s):
                 message = codec.decode_object(await self._channel.receive())
-            if message["api"] == messages.FOLLOW:
+            if message["api"] == tcp.FOLLOW:
                 if self.feed is None:
                     self.feed = self._open_feed(int(message["follower"]))
                 self._server.named(self.feed, message)

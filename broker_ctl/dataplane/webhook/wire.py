@@ -101,8 +101,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.bundles.interface import Declared
 from broker_ctl.errors import InvalidName
 

@@ -18,7 +18,6 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from broker_ctl.codec import decode, encode
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
 from broker_ctl.pipeline.backtest.results import (
     COMPARISONS,
@@ -28,11 +27,12 @@ from broker_ctl.pipeline.backtest.results import (
     ComparisonRow,
     DayRow,
     FrontRow,
+    Named,
     ReplayRow,
 )
 from broker_ctl.pipeline.backtest.tasks import Task, replay_task
 from broker_ctl.pipeline.filesystem import resolve_location
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.tables import Table
 
 # Called with the number of finished tasks.

@@ -7,15 +7,19 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import InvalidName, PipelineError
-from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, cell_min_of
-from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.backtest.recorded import (
+    BrokerSeries,
+    BundleSeries,
+    History,
+    Size,
+    cell_min_of,
+)
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.warehouse import open_filled, open_warehouse
-from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_MINUTES
+from broker_ctl.simulation.model.scenario import MOST_CELLS, MOST_MINUTES
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MIN: Final = 60

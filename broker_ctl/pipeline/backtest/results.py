@@ -1,14 +1,45 @@
-"""The tables that a back-test writes (docs: load-history-sources).
+"""Candidates of a back-test, and the tables of their results."""
 
-A *candidate* is a policy with parameters: settings by key as in ``broker.conf``, written
-``key=value key=value`` in the order of their keys, empty for the settings as they come. A *trace*
-is replayed traffic: a scenario by its name, or the history of a cluster as ``cluster:NAME``.
-"""
-
+from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
+from broker_ctl.simulation.replay.replay import Baseline
+
+# Candidates of a back-test: a policy with parameters.
+
+
+class Named(NamedTuple):
+    """The name of a candidate in the tables (`results`)."""
+
+    policy: str
+    parameters: str
+
+    def __str__(self) -> str:
+        return " ".join(each for each in self if each)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate, with its rules."""
+
+    policy: str
+    parameters: str
+    contestant: Baseline
+
+    @property
+    def named(self) -> Named:
+        """Its name in the tables."""
+        return Named(self.policy, self.parameters)
+
+
+# The tables that a back-test writes (docs: load-history-sources).
+#
+# A *candidate* is a policy with parameters: settings by key as in ``broker.conf``, written
+# ``key=value key=value`` in the order of their keys, empty for the settings as they come. A
+# *trace* is replayed traffic: a scenario by its name, or the history of a cluster as
+# ``cluster:NAME``.
 
 
 class ReplayRow(NamedTuple):

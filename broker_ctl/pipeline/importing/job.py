@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.importing.observed import Observed, Written, rows_of
 from broker_ctl.pipeline.importing.series import Recording, Span, observe

@@ -17,9 +17,8 @@ from broker_ctl.core.history.catalog import (
     CAPACITIES,
 )
 from broker_ctl.core.history.cycle_rows import Batch
-from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
+from broker_ctl.core.history.rows import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, Namespace
 
 # Rates of a bundle, and of a topic, which is counted for its bundle.
 RATES: Final = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")

@@ -1,24 +1,84 @@
-"""Names, columns and rows of the open tables of a history.
+"""Tables of Iceberg and Delta Lake in their catalogs, and commits that others overtook."""
 
-A table is created, and gets the columns of a newer release, when it is first written to.
-"""
-
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from broker_ctl.pipeline.filesystem import local_path, path_exists
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.filesystem import local_path, path_exists, taking_turns
 from broker_ctl.pipeline.location import Location
-from broker_ctl.pipeline.open_tables.conflicts import retry_conflicts
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.session import sentence_of
+from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCH, BATCHED, BATCHES, SEGMENTS, Table
-from broker_ctl.pipeline.writer_lock import taking_turns
+from broker_ctl.retry import Backoff
+
+# Commits that another writer has overtaken: they are made again, from what that one has left.
+
 
 _T = TypeVar("_T")
+_BACKOFF: Final = Backoff(first_s=0.2, factor=2.0, max_s=5.0)
+_MOST_ATTEMPTS: Final = 30
+# What Iceberg and Delta say when a commit would not be serializable, or a table was created or
+# changed meanwhile.
+_CONFLICTS: Final = (
+    "org.apache.iceberg.exceptions.ValidationException",
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.AlreadyExistsException",
+    "DELTA_CONCURRENT_",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "DELTA_TABLE_ALREADY_EXISTS",
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
+    "FIELD_ALREADY_EXISTS",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentTransactionException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+)
+
+
+def retry_conflicts(what: str, step: Callable[[], _T]) -> _T:
+    """Make a step that reads a table and commits to it, again where another commit came first.
+
+    Raises:
+        PipelineError: others came first every time.
+    """
+    rng = random.Random()  # noqa: S311  pauses of two writers must differ
+    failures = 0
+    while True:
+        try:
+            return step()
+        except (PySparkException, Py4JError) as error:
+            if not is_conflict(error):
+                raise
+            failures += 1
+            if failures == _MOST_ATTEMPTS:
+                raise PipelineError(
+                    f"{what}: {failures} commits in a row were overtaken by other writers; the last"
+                    f" one: {sentence_of(error)}"
+                ) from error
+            time.sleep(_BACKOFF.delay_s(failures, rng))
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether another writer came first; `location.settings_for` has errors name their causes."""
+    text = str(error)
+    return any(mark in text for mark in _CONFLICTS)
+
+
+# Names, columns and rows of the open tables of a history.
+#
+# A table is created, and gets the columns of a newer release, when it is first written to.
+
 
 # Everything that a history consists of.
 TABLES: Final = (*BATCHED, SEGMENTS, BATCHES)

@@ -1,34 +1,108 @@
-"""Files of the tables as a worker writes them, by pyarrow: ten times as fast as Spark's writer.
-
-Each attempt at a task has names of its own: two may live at once, on an executor that was thought
-lost or as Spark's speculation. The files of a batch are those that are named by the attempts whose
-answers Spark took, see `task`. A file gets its name when all files of the attempt are complete.
-"""
+"""Reads segments, and writes their records as columns into Parquet files."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import fs
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.columns import ColumnType, Kind
+from broker_ctl.core.history.columns import Column, ColumnType, Kind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.directories import escape
-from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
 from broker_ctl.pipeline.reading.judging import Judged
-from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY
+from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY, STAMPED, schema_of
+
+# From judged lines of one kind to Arrow columns of its table.
+
+
+_ID: Final = "id"
+
+
+def file_schema(kind: Kind[Any]) -> Any:
+    """The Arrow schema of a table's files: without the columns that are directories."""
+    fields = [*schema_of(STAMPED).fields, *schema_of(kind.columns).fields]
+    return to_arrow_schema(StructType(fields))
+
+
+def to_arrow(kind: Kind[Any], schema: Any, lines: Sequence[Judged]) -> Any:
+    """The rows of some lines, which have no fault, as one batch of Arrow."""
+    counts = [line.rows for line in lines]
+    place = np.repeat(np.arange(len(lines)), counts)
+    arrays = []
+    for column in STAMPED:
+        type_ = schema.field(column.name).type
+        values = pa.array([line.fields[column.name] for line in lines], type_)
+        arrays.append(values.take(pa.array(place)) if kind.is_packed else values)
+    if kind.is_packed:
+        arrays[schema.get_field_index(_ID)] = _numbered(lines)
+    for column in kind.columns:
+        values = _packed(column, lines) if kind.is_packed else _single(column, lines)
+        arrays.append(_array(values, schema.field(column.name).type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _numbered(lines: Sequence[Judged]) -> Any:
+    """Ids of the rows of packed lines."""
+    return pa.array(
+        [f"{head}{row}" for line in lines for head in (f"{line.fields[_ID]}/",)
+         for row in range(line.rows)]
+    )  # fmt: skip
+
+
+def _single(column: Column, lines: Sequence[Judged]) -> list[Any]:
+    if column.since <= 1:
+        return [line.fields.get(column.name) for line in lines]
+    return [
+        column.default if _lacks(column, line.fields) else line.fields.get(column.name)
+        for line in lines
+    ]
+
+
+def _packed(column: Column, lines: Sequence[Judged]) -> list[Any]:
+    lists = (
+        [column.default] * line.rows if _lacks(column, line.fields) else line.fields[column.name]
+        for line in lines
+    )
+    return list(chain.from_iterable(lists))
+
+
+def _lacks(column: Column, fields: Mapping[str, Any]) -> bool:
+    """Whether the format of the line is older than the column."""
+    return bool(column.since > fields["format"])
+
+
+def _array(values: list[Any], type_: Any) -> Any:
+    try:
+        return pa.array(values, type_)
+    except pa.ArrowInvalid:
+        # Arrow refuses integers that no double is equal to.
+        return pa.array([None if each is None else float(each) for each in values], type_)
+
+
+# Files of the tables as a worker writes them, by pyarrow: ten times as fast as Spark's writer.
+#
+# Each attempt at a task has names of its own: two may live at once, on an executor that was
+# thought lost or as Spark's speculation. The files of a batch are those that are named by the
+# attempts whose answers Spark took, see `task`. A file gets its name when all files of the
+# attempt are complete.
+
 
 # Rows that are turned into columns at once.
 _ROWS_AT_ONCE: Final = 32 * 1024
 # Hadoop's name of a file system that Arrow calls by another.
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-_ID: Final = "id"
+
 _DAY_MS: Final = 86_400_000
 
 

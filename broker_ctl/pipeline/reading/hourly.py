@@ -1,12 +1,4 @@
-"""Sums of bundle loads by the hour, as workers read them from the files of the table.
-
-A history has a row per bundle and minute. Arrow adds those of a file up several times as fast as
-Spark, which adds up what little there is of each file.
-
-Bundles are split, merged and moved within an hour. So that the loads of an hour may be added up,
-each is divided by the cycles of the cluster in that hour, and not by those in which the bundle was
-there.
-"""
+"""Sums and medians by hour, in Python workers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +6,7 @@ from itertools import chain
 from typing import Any, Final
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -25,6 +18,81 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.reading.files import open_filesystem
 from broker_ctl.pipeline.tables import CLUSTER
+
+# Exact medians, as a worker finds them in columns of Arrow.
+#
+# Spark keeps a map of the values of each group, and spills it from some groups on; numpy sorts a
+# million of them in a tenth of a second.
+
+
+@dataclass(frozen=True, slots=True)
+class MedianTask:
+    """A function for `DataFrame.mapInArrow`: one row of each key, where no key is in two tasks.
+
+    Attributes:
+        key: columns that are equal within a group.
+        measures: columns of which there are medians; nulls do not count.
+        count: name of the column with the number of rows.
+    """
+
+    key: Sequence[str]
+    measures: Sequence[str]
+    count: str
+
+    def taken(self, schema: StructType) -> list[StructField]:
+        """The columns of the rows, of those of the result."""
+        return [schema[name] for name in (*self.key, *self.measures)]
+
+    def given(self, schema: StructType) -> StructType:
+        """The columns of the result, in another order."""
+        names = (*self.key, self.count, *self.measures)
+        return StructType([StructField(name, schema[name].dataType) for name in names])
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the medians of all rows of the task."""
+        some = [*batches]
+        if sum(each.num_rows for each in some):
+            yield from self._medians(pa.Table.from_batches(some)).to_batches()
+
+    def _medians(self, rows: Any) -> Any:
+        first, group, counts = _groups([rows.column(name) for name in self.key])
+        keys = {name: rows.column(name).take(pa.array(first)) for name in self.key}
+        values = {name: _medians(rows.column(name), group, counts) for name in self.measures}
+        return pa.table({**keys, self.count: pa.array(counts, pa.int64()), **values})
+
+
+def _groups(columns: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """The first row of each group; the group of each row; the number of rows of each group."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        code = code * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+    _, first, group, counts = np.unique(
+        code, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, group, counts
+
+
+def _medians(column: Any, group: Any, counts: Any) -> Any:
+    """Of each group; null where it has no value."""
+    # Null is not a number here, and goes behind all numbers of its group.
+    values = column.to_numpy(zero_copy_only=False)
+    order = np.lexsort((values, group))
+    there = np.bincount(group, ~np.isnan(values), len(counts)).astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    low, high = (values[order[starts + np.maximum(at, 0)]] for at in ((there - 1) // 2, there // 2))
+    return pa.array(0.5 * low + 0.5 * high, pa.float64(), mask=there == 0)
+
+
+# Sums of bundle loads by the hour, as workers read them from the files of the table.
+#
+# A history has a row per bundle and minute. Arrow adds those of a file up several times as fast as
+# Spark, which adds up what little there is of each file.
+#
+# Bundles are split, merged and moved within an hour. So that the loads of an hour may be added
+# up, each is divided by the cycles of the cluster in that hour, and not by those in which the
+# bundle was there.
+
 
 HOUR_MS: Final = 3_600_000
 _ROWS_AT_ONCE: Final = 1 << 18

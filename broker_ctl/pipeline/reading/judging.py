@@ -1,21 +1,98 @@
-"""Judges a line in one pass: the faults that keep it out of the tables.
+"""Judges lines and rows of segments: what is a record, and why another one is not."""
 
-A line is taken in whole, or goes to quarantine whole. Unlike `core.history.lines.parse_line`, which
-builds rows, the lists of a packed line stay lists: that is what makes the columns of a table.
-"""
-
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.codec import decode
-from broker_ctl.core.history.catalog import KINDS
+from broker_ctl.core.history.catalog import KINDS, STAMP
 from broker_ctl.core.history.columns import Column, ColumnType, Kind, is_of
-from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.pipeline.directories import directory_fault
-from broker_ctl.pipeline.reading.unpacking import MAX_LINE_BYTES
+
+# From the bytes of a segment to its lines, in bounded memory.
+
+
+# Daemons write a few hundred rows into a line, which is far shorter.
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+UNREADABLE: Final = "cannot be read"
+_GZIP: Final = zlib.MAX_WBITS | 16
+
+
+class Line(NamedTuple):
+    """A line of a segment.
+
+    Attributes:
+        number: in its segment, from 1.
+        data: null if it is too long.
+    """
+
+    number: int
+    data: bytes | None
+
+
+def too_large(limit_bytes: int) -> str:
+    """Fault of a segment with more bytes than that after decompression."""
+    return f"larger than {limit_bytes} bytes after decompression"
+
+
+def unpack(name: str, content: bytes | memoryview, limit_bytes: int) -> bytes:
+    """The bytes of a segment, which is compressed if its name says so.
+
+    Never holds more than one byte above the limit, whatever the file would unpack to.
+
+    Raises:
+        CorruptRecord: it is larger than the limit, or no gzip, or torn; the message is the fault.
+    """
+    parts = _members(content, limit_bytes) if name.endswith(".gz") else (bytes(content),)
+    data = b"".join(parts)
+    if len(data) > limit_bytes:
+        raise CorruptRecord(too_large(limit_bytes))
+    return data
+
+
+def _members(content: bytes | memoryview, limit_bytes: int) -> Iterator[bytes]:
+    """The content of each member of a gzip file, up to one byte above the limit."""
+    left = limit_bytes + 1
+    rest = content
+    while left:
+        unpacker = zlib.decompressobj(_GZIP)
+        try:
+            data = unpacker.decompress(rest, left)
+        except zlib.error as error:
+            raise CorruptRecord(UNREADABLE) from error
+        yield data
+        left -= len(data)
+        if unpacker.eof:
+            rest = unpacker.unused_data
+            if not rest:
+                return
+        elif left:
+            raise CorruptRecord(UNREADABLE)
+
+
+def split(data: bytes) -> Iterator[Line]:
+    """The lines that are not empty."""
+    start, number = 0, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        number += 1
+        if end - start > MAX_LINE_BYTES:
+            yield Line(number, None)
+        elif end > start:
+            yield Line(number, data[start:end])
+        start = end + 1
+
+
+# Judges a line in one pass: the faults that keep it out of the tables.
+#
+# A line is taken in whole, or goes to quarantine whole. Unlike `core.history.lines.parse_line`,
+# which builds rows, the lists of a packed line stay lists: that is what makes the columns of a
+# table.
+
 
 # From 2000 to 2100: other times come from a wrong clock, and would create partitions for their
 # days. What is later than its own segment comes from a clock that is ahead, see `is_ahead`.

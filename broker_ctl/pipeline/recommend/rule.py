@@ -24,9 +24,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import MEASURES
-from broker_ctl.pipeline.backtest.results import ComparisonRow
+from broker_ctl.pipeline.backtest.results import ComparisonRow, Named
 from broker_ctl.pipeline.recommend.held_out import (
     FOR,
     NEEDED_DAYS,
@@ -35,8 +34,8 @@ from broker_ctl.pipeline.recommend.held_out import (
     Key,
     LaterDays,
     first_days,
+    min_pairs,
 )
-from broker_ctl.pipeline.recommend.permutation_test import min_pairs
 
 _FALSE_ALARMS: Final = 0.05
 # How `backtest.results` marks what was recorded.

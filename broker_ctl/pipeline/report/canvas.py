@@ -11,11 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from broker_ctl.core.model.printable import printable
-from broker_ctl.pipeline.report.figures import TIME, figure
-from broker_ctl.pipeline.report.scales import locator
-from broker_ctl.pipeline.report.values import Axis
-from broker_ctl.simulation.plots.svg import POINTS_PER_INCH
+from broker_ctl.core.model.broker import printable
+from broker_ctl.pipeline.report.values import TIME, Axis, figure, locator
+from broker_ctl.simulation.svg_plots import POINTS_PER_INCH
 
 DAY_MS: Final = 86_400_000
 _COLOURS: Final = (

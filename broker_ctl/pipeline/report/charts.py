@@ -22,7 +22,6 @@ from broker_ctl.pipeline.report.canvas import (
     restyle,
     strips,
 )
-from broker_ctl.pipeline.report.figures import figure, moment
 from broker_ctl.pipeline.report.values import (
     Bars,
     Chart,
@@ -31,8 +30,10 @@ from broker_ctl.pipeline.report.values import (
     Lines,
     Points,
     Stacks,
+    figure,
+    moment,
 )
-from broker_ctl.simulation.plots.svg import Words, svg
+from broker_ctl.simulation.svg_plots import Words, svg
 
 _COLOURS: Final = 8
 _DASHES: Final = ((), (7, 3), (2, 3))

@@ -19,7 +19,7 @@ from broker_ctl.pipeline.report.sections import (
 )
 from broker_ctl.pipeline.report.source import Places, Source, cluster_of
 from broker_ctl.pipeline.report.values import Report, Section
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.session import translate_spark_errors
 
 SECTIONS: Final[tuple[Callable[[Source], Section], ...]] = (
     summary.section,

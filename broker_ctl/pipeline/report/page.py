@@ -1,17 +1,67 @@
-"""The report as one HTML file: no script, and nothing from elsewhere."""
+"""The page of a report, with its tables and charts."""
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from broker_ctl.core.model.printable import printable
+from broker_ctl.core.model.broker import printable
 from broker_ctl.pipeline.report.charts import highest, legend, pictures
-from broker_ctl.pipeline.report.figures import figure, moment
-from broker_ctl.pipeline.report.tabling import chart_table
-from broker_ctl.pipeline.report.values import Chart, Report
+from broker_ctl.pipeline.report.values import (
+    TIME,
+    Bars,
+    Chart,
+    Column,
+    Heat,
+    Lines,
+    Points,
+    Report,
+    Stacks,
+    Table,
+    figure,
+    moment,
+)
+
+# The values of a chart as a table.
+
+
+_TIME: Final = Column("time", TIME)
+
+
+def chart_table(chart: Chart) -> Table:
+    """All values that a chart shows."""
+    match chart:
+        case Lines() | Stacks():
+            more = chart.within if isinstance(chart, Lines) else ()
+            series = (*chart.series, *more)
+            columns = tuple(Column(each.label, chart.y.unit) for each in series)
+            values = zip(chart.xs, *(each.values for each in series), strict=True)
+            return Table("", (_TIME, *columns), tuple(values))
+        case Heat():
+            columns = tuple(Column(each, chart.unit) for each in chart.columns)
+            rows = tuple((row.label, *row.values) for row in chart.rows)
+            return Table("", (Column(""), *columns), rows)
+        case Bars():
+            columns = (Column(""), Column(chart.x.says, chart.x.unit))
+            return Table("", columns, tuple((each.label, each.value) for each in chart.bars))
+        case Points():
+            columns = (
+                Column(""),
+                Column("kind"),
+                Column(chart.x.says, chart.x.unit),
+                Column(chart.y.says, chart.y.unit),
+            )
+            points = tuple(
+                (point.label, group.label, point.x, point.y)
+                for group in chart.groups
+                for point in group.points
+            )
+            return Table("", columns, points)
+
+
+# The report as one HTML file: no script, and nothing from elsewhere.
 
 
 def page(report: Report) -> str:

@@ -14,11 +14,10 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.filesystem import path_exists, resolve_location
 from broker_ctl.pipeline.profile import RESULTS
-from broker_ctl.pipeline.report.scales import width_of
-from broker_ctl.pipeline.report.values import Missing, Span
+from broker_ctl.pipeline.report.values import Missing, Span, width_of
 from broker_ctl.pipeline.tables import CLUSTER, BatchRow, Table
+from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
 from broker_ctl.pipeline.warehouse import open_warehouse
 
 _HOUR_MS: Final = 3_600_000

@@ -21,19 +21,21 @@ from broker_ctl.core.history.cycle_rows import (
     memory_in_bounds,
     rows_of_view,
 )
-from broker_ctl.core.history.decisions import OwnershipCause, OwnershipChangeRow, decision_row
-from broker_ctl.core.history.leadership import (
+from broker_ctl.core.history.rows import (
     ElectionName,
     LeaderEpochRow,
+    OwnershipCause,
+    OwnershipChangeRow,
     PolicyMemoryRow,
     PolicyVersionRow,
     SessionEventRow,
+    decision_row,
 )
 from broker_ctl.core.machines.session import Action, State
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles
 from broker_ctl.simulation.model.scenario import Event, EventKind
-from broker_ctl.simulation.replay.record import Cause, Moved, Record, Reshaped
+from broker_ctl.simulation.replay.cluster import Cause, Moved, Record, Reshaped
 from broker_ctl.simulation.replay.replay import Cycle
 
 _MINUTE_MS: Final = 60_000

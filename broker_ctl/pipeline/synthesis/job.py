@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
 
 

@@ -1,4 +1,4 @@
-"""Segments of a synthesised history, as `broker/history/segments.py` leaves them behind."""
+"""Segments of a synthesised history, as `broker/history.py` leaves them behind."""
 
 import gzip
 import hashlib
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.codec import encode
+from broker_ctl.core.history.catalog import Stamp
 from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
-from broker_ctl.core.history.lines import Stamp
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 from broker_ctl.pipeline.directories import escape
 
 _MAX_BYTES: Final = 16 * 1024 * 1024

@@ -13,17 +13,14 @@ from typing import Final, NamedTuple
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
-from broker_ctl.core.history.leadership import PolicyVersionRow
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.history.rows import PolicyVersionRow
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.synthesis.history_writer import HistoryWriter
 from broker_ctl.pipeline.synthesis.segments import SegmentFiles
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.brokers import by_minute
-from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.replay.replay import Course
-from broker_ctl.simulation.scenarios.catalogue import BROKERS, scenario
-from broker_ctl.simulation.scenarios.draft import BUNDLES_PER_BROKER
+from broker_ctl.simulation.replay.cluster import Cluster, by_minute
+from broker_ctl.simulation.replay.replay import POLICIES, Course
+from broker_ctl.simulation.scenarios import BROKERS, BUNDLES_PER_BROKER, scenario
 
 POLICY: Final = "balance"
 _RELEASE: Final = "synthesised"

@@ -1,21 +1,42 @@
-"""The load of each bundle by the hour, and what a usual day and a usual week of it are.
-
-The load of an hour is what was carried in it: a bundle that was there for a third of the cycles of
-an hour counts a third, and what took its place the rest. So the loads of bundles add up to that of
-their cluster, whatever was split, merged or moved.
-
-A profile is the median over days of an hour's mean: one strange day does not move it (docs:
-load-history-sources). Hours and days are UTC.
-"""
+"""Loads by hour, and the newest complete cycle."""
 
 from typing import Annotated, Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from broker_ctl.core.history.columns import Doc, kind
-from broker_ctl.pipeline.reading.medians import MedianTask
+from broker_ctl.pipeline.reading.hourly import MedianTask
 from broker_ctl.pipeline.tables import Table, plain
+
+# The newest complete cycle of a history.
+
+
+def select_latest_cycle(broker_loads: DataFrame) -> Column | None:
+    """Condition for its rows in the tables of cycles; None: there is no cycle.
+
+    It is the last but one, if there are two: some rows of the last may still be in an open segment.
+
+    Args:
+        broker_loads: those of one cluster.
+    """
+    cycles = broker_loads.select("epoch", "cycle").distinct()
+    newest = cycles.orderBy(F.desc("epoch"), F.desc("cycle")).limit(2).collect()
+    if not newest:
+        return None
+    epoch, cycle = newest[-1]
+    return (F.col("epoch") == F.lit(epoch)) & (F.col("cycle") == F.lit(cycle))
+
+
+# The load of each bundle by the hour, and what a usual day and a usual week of it are.
+#
+# The load of an hour is what was carried in it: a bundle that was there for a third of the cycles
+# of an hour counts a third, and what took its place the rest. So the loads of bundles add up to
+# that of their cluster, whatever was split, merged or moved.
+#
+# A profile is the median over days of an hour's mean: one strange day does not move it (docs:
+# load-history-sources). Hours and days are UTC.
+
 
 # What is summed up of a bundle; all of them are averages over time.
 MEASURES: Final = ("msg_rate", "bytes_s", "usage_ratio")

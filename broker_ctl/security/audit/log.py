@@ -1,25 +1,338 @@
 """The audit log of a daemon: a bounded queue of events, and the task that writes them."""
 
 import asyncio
+import fcntl
 import logging
 import math
+import os
+import socket
+import stat
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import CorruptRecord, StartError
-from broker_ctl.security.audit.chain import Link
-from broker_ctl.security.audit.event import AuditEvent, EventKind
-from broker_ctl.security.audit.file import AuditFile
-from broker_ctl.security.audit.refusals import SUM_S, RefusalAggregator
-from broker_ctl.security.audit.syslog import AuditSyslog
+from broker_ctl.security.audit.event import MAX_LINE_BYTES, AuditEvent, EventKind, Link, read_link
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
+
+# Which refused requests have a line each: a flood of them must not rotate the log away.
+#
+# Of the others, one line stands for all of one address, role and status within `SUM_S`. A daemon
+# that is killed loses no more than the sums of that time.
+
+
+WINDOW_S: Final = 60.0
+MAX_REFUSALS: Final = 120
+MAX_OF_ADDRESS: Final = 30
+SUM_S: Final = 15.0
+# Clients beyond these have one sum together.
+MAX_SUMS: Final = 64
+
+_Key = tuple[str, str, str]
+_OTHERS: Final[_Key] = ("", "", "")
+_BEYOND: Final = "further refusals, beyond the number that is listed in a minute"
+_OF_OTHERS: Final = "further refusals, of more clients than are counted one by one"
+
+
+class RefusalAggregator:
+    """Passes `MAX_REFUSALS` a minute, `MAX_OF_ADDRESS` of one address, and sums up the others.
+
+    Attributes:
+        due_s: monotonic time at which the sums are to be written; infinity: there are none.
+    """
+
+    def __init__(self) -> None:
+        self._began_s = -math.inf
+        self._passed = 0
+        # At most MAX_REFUSALS entries.
+        self._of_address: dict[str, int] = {}
+        self._sums: dict[_Key, AuditEvent] = {}
+        self.due_s = math.inf
+
+    def passes(self, address: str, now_s: float) -> bool:
+        """Whether a refusal has a line of its own; if not, `add` it."""
+        if now_s - self._began_s >= WINDOW_S:
+            self._began_s, self._passed = now_s, 0
+            self._of_address.clear()
+        of_address = self._of_address.get(address, 0)
+        if self._passed >= MAX_REFUSALS or of_address >= MAX_OF_ADDRESS:
+            return False
+        self._passed += 1
+        self._of_address[address] = of_address + 1
+        return True
+
+    def add(self, event: AuditEvent, now_s: float) -> None:
+        """Add a refusal to the sum of its address, role and status."""
+        key = (event.address, event.principal, event.status)
+        if key not in self._sums and len(self._sums) >= MAX_SUMS:
+            key = _OTHERS
+        known = self._sums.get(key)
+        if known is not None:
+            self._sums[key] = replace(known, at_ms=event.at_ms, count=known.count + 1)
+            return
+        address, principal, status = key
+        self._sums[key] = AuditEvent(
+            kind=EventKind.REFUSAL,
+            at_ms=event.at_ms,
+            since_ms=event.at_ms,
+            count=1,
+            address=address,
+            principal=principal,
+            status=status,
+            reason=_OF_OTHERS if key == _OTHERS else _BEYOND,
+        )
+        self.due_s = min(self.due_s, now_s + SUM_S)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def take(self) -> list[AuditEvent]:
+        """The sums, which begin again."""
+        sums, self._sums, self.due_s = list(self._sums.values()), {}, math.inf
+        return sums
+
+
+# The audit log's lines as syslog messages of RFC 5424, sent as datagrams. Functions may block.
+
+
+_PORT: Final = 514
+_APP: Final = "broker-ctl"
+_MESSAGE_ID: Final = "audit"
+
+
+class AuditSyslog:
+    """Sends lines to a syslog server.
+
+    A datagram that is lost on its way is not sent again; the sequence numbers of the lines that
+    arrived show what is missing.
+
+    Args:
+        address: ``host:port``, ``host`` for port 514, or the path of a socket such as /dev/log.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = _parse(address)
+        self._handler: _Handler | None = None
+
+    def send(self, lines: Sequence[bytes], at_ms: int) -> None:
+        """Send lines, each as one message of the time ``at_ms``.
+
+        Raises:
+            OSError: a message cannot be sent.
+        """
+        if self._handler is None:
+            self._handler = _Handler(self._address, SysLogHandler.LOG_AUTHPRIV)
+        stamp = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        head = f"1 {stamp} {socket.gethostname() or '-'} {_APP} {os.getpid()} {_MESSAGE_ID} - "
+        for line in lines:
+            text = head + line.decode().rstrip("\n")
+            self._handler.emit(logging.makeLogRecord({"msg": text, "levelname": "INFO"}))
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._handler is not None:
+            self._handler.close()
+            self._handler = None
+
+
+class _Handler(SysLogHandler):
+    """Raises what the standard handler prints to stderr."""
+
+    append_nul = False
+
+    def handleError(self, _: logging.LogRecord) -> None:  # noqa: N802  # the name is logging's
+        """Raise the error that is being handled."""
+        raise  # noqa: PLE0704  # logging calls this inside its except clause
+
+
+def _parse(address: str) -> str | tuple[str, int]:
+    if address.startswith("/"):
+        return address
+    host, colon, port = address.rpartition(":")
+    return (host.strip("[]"), int(port)) if colon else (address, _PORT)
+
+
+# The file of the audit log, with its rotated predecessors. All functions may block.
+#
+# ``audit.log`` is written; ``audit.log.1`` is the newest rotated file. The chain continues over
+# restarts and rotations. The file is locked while its process lives: two processes with one file
+# would each continue the chain.
+
+
+_MODE: Final = 0o600
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+class AuditFile:
+    """Appends events to the chain of one file.
+
+    Attributes:
+        end: of the chain.
+
+    Args:
+        path: of the file; its directory must exist.
+        max_bytes: size at which the file is rotated.
+        kept: number of rotated files; older ones are deleted.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._kept = kept
+        self._file: int | None = None
+        self._size = 0
+        self.end = Link()
+
+    def open(self) -> None:
+        """Open the file, and continue its chain.
+
+        Raises:
+            OSError: it cannot be opened, is in use, is not a regular file, or others may use it.
+            CorruptRecord: its last line, or that of the newest rotated file, is damaged.
+        """
+        self._file, self._size = self._open_locked()
+        try:
+            self.end = self._continue()
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, rows: Sequence[dict[str, Any]]) -> list[bytes]:
+        """Write events and wait for the disk; returns their lines.
+
+        Raises:
+            OSError: none of them is written.
+            CorruptRecord: the file was damaged meanwhile.
+        """
+        if self._file is None:
+            self.open()
+        if self._size >= self._max_bytes:
+            self._rotate()
+        file, end, lines = self._file, self.end, []
+        assert file is not None
+        for row in rows:
+            line, end = end.append(row)
+            lines.append(line)
+        data = b"".join(lines)
+        try:
+            _write(file, data)
+            os.fdatasync(file)
+        except OSError:
+            # The next line must not follow a partial one; the next attempt opens the file again.
+            try:
+                os.ftruncate(file, self._size)
+            finally:
+                self.close()
+            raise
+        self._size += len(data)
+        self.end = end
+        return lines
+
+    def close(self) -> None:
+        """Close the file, which also unlocks it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _open_locked(self) -> tuple[int, int]:
+        file = os.open(self._path, _FLAGS, _MODE)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"{self._path} is not a regular file")
+            if status.st_uid != os.geteuid() or status.st_mode & _FILE_OTHERS:
+                raise PermissionError(
+                    f"{self._path} must belong to the user of this process, with mode 0600"
+                )
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise OSError(f"another process writes {self._path}") from error
+        except BaseException:
+            os.close(file)
+            raise
+        return file, status.st_size
+
+    def _continue(self) -> Link:
+        assert self._file is not None
+        whole = _cut_partial_line(self._file, self._size)
+        if whole != self._size:
+            log.warning(
+                "removed %d bytes of an unfinished line at the end of %s",
+                self._size - whole,
+                self._path,
+            )
+            self._size = whole
+        if self._size:
+            return _last_link(self._file, self._size, self._path)
+        # The process may have died between the renaming of one file and the start of the next.
+        newest = self._rotated(1)
+        try:
+            file = os.open(newest, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return Link()
+        try:
+            return _last_link(file, os.fstat(file).st_size, newest)
+        finally:
+            os.close(file)
+
+    def _rotate(self) -> None:
+        self.close()
+        if self._kept:
+            for number in range(self._kept, 1, -1):
+                if (earlier := self._rotated(number - 1)).exists():
+                    earlier.replace(self._rotated(number))
+            self._path.replace(self._rotated(1))
+        else:
+            self._path.unlink()
+        # `end` stays: the first line of the new file names the last hash of this one.
+        self._file, self._size = self._open_locked()
+
+    def _rotated(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _cut_partial_line(file: int, size: int) -> int:
+    """Remove an unfinished last line; returns the size in bytes that is left."""
+    start = max(0, size - MAX_LINE_BYTES - 1)
+    tail = os.pread(file, size - start, start)
+    whole = start + tail.rfind(b"\n") + 1
+    if start and whole == start:
+        raise CorruptRecord("the last line of the audit log is too long")
+    if whole != size:
+        os.ftruncate(file, whole)
+    return whole
+
+
+def _last_link(file: int, size: int, path: Path) -> Link:
+    start = max(0, size - MAX_LINE_BYTES - 1)
+    tail = os.pread(file, size - start, start).removesuffix(b"\n")
+    try:
+        return read_link(tail[tail.rfind(b"\n") + 1 :])[1]
+    except CorruptRecord as error:
+        raise CorruptRecord(
+            f"{path}: its last line is damaged: {error}; run broker-ctl audit verify, and move the "
+            "file away"
+        ) from error
+
+
+# The audit log of a daemon: a bounded queue of events, and the task that writes them.
+
 
 _MAX_QUEUED: Final = 4_096
 # Refusals leave room for changes.

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from broker_ctl.errors import InvalidName, SettingsError
-from broker_ctl.security.certificates.spiffe import SCHEME, is_spiffe_id, trust_domain_uri
+from broker_ctl.security.certificates.peer_certificate import SCHEME, is_spiffe_id, trust_domain_uri
 
 E = TypeVar("E", bound=x509.ExtensionType)
 

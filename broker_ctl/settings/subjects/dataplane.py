@@ -13,8 +13,8 @@ from broker_ctl.settings.conditions import (
     WEBHOOK,
     given,
 )
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Guard, Setting
+from broker_ctl.settings.values import InSeconds
 
 
 class DataPlaneKind(StrEnum):

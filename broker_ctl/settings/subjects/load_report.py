@@ -6,8 +6,8 @@ from typing import Annotated
 
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.settings.conditions import BALANCED, OWN_BROKER
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.values import InSeconds
 
 
 class HostUsageSource(StrEnum):

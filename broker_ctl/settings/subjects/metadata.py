@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.conditions import BATCHED, NEVER
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.values import InSeconds
 
 _URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
 

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.settings.conditions import REPLICATING, where
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.values import InSeconds
 
 
 class StateChangeTransport(StrEnum):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from broker_ctl.core.rules.quiet_hours import ALLOWED, NO_QUIET_HOURS, QuietHours
+from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QUIET_HOURS_ALLOWED, QuietHours
 from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.settings.conditions import (
     BALANCING,
@@ -14,8 +14,8 @@ from broker_ctl.settings.conditions import (
     either,
     where,
 )
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.values import InSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class PlannerSettings:
             "loadBalancerQuietHours",
             "Times at which only brokers above the severe threshold shed. With "
             "loadBalancerQuietHoursHoldSplits, splits and merges wait too.",
-            allowed=ALLOWED,
+            allowed=QUIET_HOURS_ALLOWED,
             is_dynamic=True,
             used_with=(either(all_of(*BALANCING), HOLDING_SPLITS),),
         ),

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import HOST, Address, HttpUrl, StateUrl
 from broker_ctl.settings.conditions import ATTACHED, IN_KUBERNETES, given, where
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Guard, Setting
+from broker_ctl.settings.values import InSeconds
 
 # The name by which pods know the API server.
 _IN_CLUSTER: Final = HttpUrl("https", Address("kubernetes.default.svc", 443))

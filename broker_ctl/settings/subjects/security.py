@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.security.certificates.mapping_rules import MappingRules
+from broker_ctl.security.certificates.certificate_roles import MappingRules
 from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import (

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.conditions import A_PERIOD_OR_MORE, OWN_BROKER, where
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.values import InSeconds
 
 
 class OwnershipAuthority(StrEnum):

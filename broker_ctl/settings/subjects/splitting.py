@@ -6,7 +6,7 @@ Docs: pulsar-split-task. Pulsar does not merge, so the keys of merges are broker
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.algorithms import SPLITTING
 from broker_ctl.settings.conditions import (
     ENABLED,
     LIMITING,
@@ -19,9 +19,8 @@ from broker_ctl.settings.conditions import (
     either,
     given,
 )
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
-from broker_ctl.settings.values import one_of
+from broker_ctl.settings.values import InSeconds, one_of
 
 _ALGORITHMS: Final = tuple(SPLITTING.entries)
 

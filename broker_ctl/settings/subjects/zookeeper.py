@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.conditions import HAS_IDENTITY, where
-from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Guard, Setting
+from broker_ctl.settings.values import InSeconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,330 @@
-"""The simulated cluster: its bundles, their owners, and the load that each broker serves.
-
-Within a minute rates are constant. A bundle that moves has no owner for a while, and each broker is
-charged for the part of the minute in which it served the bundle.
-"""
+"""The simulated cluster: its bundles, their owners, its brokers, and the load that each serves."""
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.simulation.model.scenario import Event, Scenario, Traffic
-from broker_ctl.simulation.replay.brokers import Broker, build_brokers
-from broker_ctl.simulation.replay.subranges import Piece, Subrange, evenly_divided
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.core.cluster.decisions import Assign, Reason
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
+from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.strategies.placement.pipeline import place
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares, Traffic
 
-Floats = NDArray[np.float64]
+# The record of a replay: usage by minute, and all executed decisions.
+
+
+# Scores skip the start, before a strategy has acted.
+_WARM_UP_MIN: Final = 10
+
+
+class Cause(StrEnum):
+    """Why a bundle changed its owner."""
+
+    LOAD = "load"
+    DRAIN = "drain"
+    DEATH = "death"
+    REFILL = "refill"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A change of a bundle's owner.
+
+    Attributes:
+        bytes_s: its bytes a second at that time, in and out.
+        reason: why it moved, or why its receiver was chosen where it had lost its broker.
+        cause: `Cause.REFILL`: it went to a broker that had come within the last hour.
+    """
+
+    minute: int
+    bundle: Bundle
+    source: str
+    destination: str
+    bytes_s: float
+    reason: Reason
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaped:
+    """Bundles that were replaced by others: one by several, or two by one."""
+
+    minute: int
+    before: tuple[Bundle, ...]
+    after: tuple[Bundle, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A scenario under one set of rules.
+
+    Attributes:
+        brokers: all that were ever there, by id.
+        usage: shape (minutes, brokers), 1.0 is full, more is more than there is; NaN: it was down.
+        offered_bytes: bytes/s of all bundles, served or not, by minute.
+        moves, splits, merges: in the order in which they were done.
+    """
+
+    scenario: Scenario
+    brokers: tuple[str, ...]
+    usage: Floats
+    offered_bytes: Floats
+    moves: tuple[Moved, ...]
+    splits: tuple[Reshaped, ...]
+    merges: tuple[Reshaped, ...]
+
+    @property
+    def max_over_mean(self) -> Floats:
+        """Of the usage of the brokers that were there, by minute; 1.0 where there was no load."""
+        mean = np.nanmean(self.usage, axis=1)
+        most = np.nanmax(self.usage, axis=1)
+        ratios: Floats = np.divide(most, mean, out=np.ones_like(mean), where=mean > 0)
+        return ratios
+
+
+@dataclass(slots=True)
+class Record:
+    """A replay while it is made."""
+
+    usage: list[Floats] = field(default_factory=list)
+    offered_bytes: list[float] = field(default_factory=list)
+    moves: list[Moved] = field(default_factory=list)
+    splits: list[Reshaped] = field(default_factory=list)
+    merges: list[Reshaped] = field(default_factory=list)
+
+    def finished(self, scenario: Scenario, brokers: tuple[str, ...]) -> Replay:
+        """As a value."""
+        return Replay(
+            scenario=scenario,
+            brokers=brokers,
+            usage=np.array(self.usage).reshape(-1, len(brokers)),
+            offered_bytes=np.array(self.offered_bytes),
+            moves=tuple(self.moves),
+            splits=tuple(self.splits),
+            merges=tuple(self.merges),
+        )
+
+
+def after_warm_up(series: Floats) -> Floats:
+    """A series by minute without the first ten, unless there are no others."""
+    return series[_WARM_UP_MIN:] if len(series) > _WARM_UP_MIN else series
+
+
+# Maps a current bundle to parts of the bundles that a scenario begins with.
+#
+# A scenario defines the traffic of its initial bundles. A split divides the traffic by topics,
+# and a merge adds it up; each resulting bundle refers to its parts of the initial series.
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one of the first bundles.
+
+    Attributes:
+        origin: which one, by its place in ``Traffic.bundles``.
+        weight: its part of that bundle's traffic.
+        topics: the topics that lie in it.
+    """
+
+    origin: int
+    weight: float
+    topics: TopicShares
+
+    def within(self, span: BundleRange) -> "Piece":
+        """What of it lies in ``span``; all of it where it has no topics."""
+        inside = [
+            (position, share)
+            for position, share in zip(self.topics.positions, self.topics.shares, strict=True)
+            if position in span
+        ]
+        if len(inside) == len(self.topics.positions):
+            return self
+        topics = TopicShares(tuple(p for p, _ in inside), tuple(s for _, s in inside))
+        return Piece(self.origin, math.fsum(topics.shares), topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Subrange:
+    """A bundle with what lies in it.
+
+    Attributes:
+        text: of the bundle, as it stands in reports.
+        topics: how many.
+    """
+
+    bundle: Bundle
+    text: str
+    pieces: tuple[Piece, ...]
+    topics: int
+
+    @classmethod
+    def of(cls, bundle: Bundle, pieces: tuple[Piece, ...]) -> Self:
+        """The parcel of these pieces, by their place on the ring."""
+        topics = sum(len(piece.topics.positions) for piece in pieces)
+        return cls(bundle, str(bundle), pieces, topics)
+
+    def cut(self, boundaries: tuple[int, ...]) -> list["Subrange"]:
+        """Its children; what has traffic and no topics goes to the first.
+
+        Raises:
+            InvalidName: no boundary, or one that is not strictly inside.
+        """
+        bare = [piece for piece in self.pieces if not piece.topics.positions]
+        children: list[Subrange] = []
+        for child in self.bundle.cut(boundaries):
+            parts = [piece.within(child.range) for piece in self.pieces]
+            held = [part for part in parts if part.topics.positions]
+            children.append(Subrange.of(child, (*bare, *held)))
+            bare = []
+        return children
+
+    def joined(self, right: "Subrange") -> "Subrange":
+        """What comes of the two when they are merged."""
+        return Subrange.of(self.bundle.joined(right.bundle), (*self.pieces, *right.pieces))
+
+
+def evenly_divided(subranges: Sequence[Subrange], count: int) -> list[tuple[Subrange, int]]:
+    """Each namespace as ``count`` even bundles; of each the place of the one in which it begins.
+
+    Args:
+        subranges: the bundles of whole namespaces, in the order of the ring.
+        count: as a cluster makes them that has this number for new namespaces.
+    """
+    found: list[tuple[Subrange, int]] = []
+    for namespace in dict.fromkeys(parcel.bundle.namespace for parcel in subranges):
+        places = [n for n, each in enumerate(subranges) if each.bundle.namespace == namespace]
+        for bundle in Ring.even(namespace, count).bundles:
+            span = bundle.range
+            near = [place for place in places if subranges[place].bundle.overlaps(bundle)]
+            pieces = [
+                part
+                for place in near
+                for piece in subranges[place].pieces
+                # What has no topics lies where its bundle begins.
+                if (part := piece.within(span)).topics.positions
+                or (not piece.topics.positions and subranges[place].bundle.range.low in span)
+            ]
+            found.append((Subrange.of(bundle, tuple(pieces)), near[0]))
+    return found
+
+
+# The brokers of a simulated cluster: lifetimes, capacities and drains.
+
+
+_HOUR_MIN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker at one moment.
+
+    Attributes:
+        number: its place among all that are ever there.
+        full: its capacity before any event.
+        since: minute in which this life of it began; None: it was there at the start.
+    """
+
+    number: int
+    broker_id: str
+    full: Capacity
+    capacity: Capacity
+    is_up: bool
+    is_draining: bool = False
+    since: int | None = None
+
+    def is_new(self, minute: int) -> bool:
+        """Whether it came within the last hour: what goes to it then refills it."""
+        return self.since is not None and minute - self.since < _HOUR_MIN
+
+    def after(self, event: Event) -> "Broker":
+        """The broker after an event."""
+        match event.kind:
+            case EventKind.UP:
+                since = self.since if self.is_up else event.minute
+                return replace(self, is_up=True, is_draining=False, since=since)
+            case EventKind.DOWN:
+                return replace(self, is_up=False, is_draining=False)
+            case EventKind.DRAIN:
+                return replace(self, is_draining=self.is_up)
+            case EventKind.CAPACITY:
+                return replace(self, capacity=self.full.times(event.factor))
+
+
+def build_brokers(scenario: Scenario) -> tuple[Broker, ...]:
+    """All brokers of the scenario by id, in the state before the first event."""
+    return tuple(
+        Broker(
+            number,
+            broker_id,
+            scenario.brokers[broker_id],
+            scenario.brokers[broker_id],
+            is_up=broker_id not in scenario.absent,
+        )
+        for number, broker_id in enumerate(sorted(scenario.brokers))
+    )
+
+
+def by_minute(events: Iterable[Event]) -> dict[int, list[Event]]:
+    """Events of each minute, in their order."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.minute, []).append(event)
+    return found
+
+
+# Bundles of a dead broker, which wait for the end of its session and are placed again.
+#
+# The daemon's is `balancer/planning/orphans.py`: the heaviest first, each on a view that keeps
+# what was promised before. Those without traffic come last; there it is a lookup that places
+# them.
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A bundle that has lost its broker.
+
+    Attributes:
+        former: whose it was.
+        from_minute: when it may be placed again: a dead broker's session must end before.
+    """
+
+    former: str
+    cause: Cause
+    from_minute: int
+
+
+def due_orphans(orphans: Mapping[Bundle, Orphan], minute: int) -> list[Bundle]:
+    """Orphans that may be placed now."""
+    return [bundle for bundle, orphan in orphans.items() if orphan.from_minute <= minute]
+
+
+def place_orphans(view: ClusterView, bundles: Iterable[Bundle], rules: CycleRules) -> list[Assign]:
+    """Choose owners; bundles without a possible receiver are left out."""
+    seen = [view.bundles[bundle] for bundle in bundles]
+    assigns: list[Assign] = []
+    for one in sorted(seen, key=lambda one: (-one.load.short.throughput, one.bundle)):
+        able = view.receivers(rules.placement_rules.report_ttl_s)
+        choice = place(view, one.bundle, able, rules.placement, rules.placement_rules)
+        if choice.broker_id is None:
+            continue
+        assigns.append(Assign(one.bundle, choice.broker_id, choice.reason, choice.detail))
+        view = view.after(assigns[-1])
+    return assigns
+
+
+# The simulated cluster: its bundles, their owners, and the load that each broker serves.
+#
+# Within a minute rates are constant. A bundle that moves has no owner for a while, and each
+# broker is charged for the part of the minute in which it served the bundle.
+
 
 _MINUTE_S: Final = 60.0
 NOBODY: Final = -1

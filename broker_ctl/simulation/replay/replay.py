@@ -1,18 +1,23 @@
 """A scenario, minute by minute, under the rules of a leader.
 
-Docs: session-scope, stopping, load-history-sources. The strategies and their memory are the
-daemon's own (`core/planning/cycle.py`). They run on a simulated cluster in which reports are late,
-and a bundle that moves has no owner for a while. The same scenario, rules and pace give the same
-replay to the bit.
+The planner, and Pulsar's strategies as it ships them, each with the placement that goes with it.
+
+Shedding and splitting have the defaults of Pulsar 4.0, those of ``avg5`` the defaults of Pulsar
+5.0; nothing is merged, and nothing limits how much moves (docs: pulsar-shedders, pulsar-split-task,
+pulsar-configuration).
 """
 
+import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, assert_never
 
+from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Split, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.cycle import (
     CycleMemory,
     CycleRules,
@@ -21,17 +26,242 @@ from broker_ctl.core.planning.cycle import (
     plan_proposals,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.strategies.balance.relocations import relocations
-from broker_ctl.core.strategies.splitting.new_bundles import unload_new_bundles
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
-from broker_ctl.simulation.replay.board import Board
-from broker_ctl.simulation.replay.brokers import by_minute
-from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.replay.executor import SimulatedExecutor
-from broker_ctl.simulation.replay.orphans import Orphan, due_orphans, place_orphans
-from broker_ctl.simulation.replay.record import Cause, Record, Replay
-from broker_ctl.simulation.replay.reports import Reports, reports_of
+from broker_ctl.core.rules.rules import (
+    Budgets,
+    DifferenceRules,
+    PlacementRules,
+    SheddingRules,
+    SplitRules,
+)
+from broker_ctl.core.strategies.balance.profile import relocations
+from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.splitting.algorithms import (
+    SPLITTING,
+    SplitRequest,
+    TopicRate,
+    specified_positions_divide,
+    traffic_equally_divide,
+)
+from broker_ctl.core.strategies.splitting.candidates import dominant_position, unload_new_bundles
+from broker_ctl.errors import InvariantBroken
+from broker_ctl.simulation.model.scenario import Event, EventKind, Pace, Scenario
+from broker_ctl.simulation.replay.board import Board, Reports, reports_of
+from broker_ctl.simulation.replay.cluster import (
+    Cause,
+    Cluster,
+    Moved,
+    Orphan,
+    Record,
+    Replay,
+    Reshaped,
+    by_minute,
+    due_orphans,
+    place_orphans,
+)
+
+# Executes a plan in the simulated cluster, decision by decision, in the plan's order.
+
+
+_MINUTE_S = 60.0
+
+
+class SimulatedExecutor:
+    """The executor of the simulated leader, which reads the state of the cluster itself.
+
+    Args:
+        splitting: what is too much for one bundle, for algorithms that ask.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        board: Board,
+        record: Record,
+        pace: Pace,
+        splitting: SplitRules | None,
+    ) -> None:
+        self._cluster = cluster
+        self._board = board
+        self._record = record
+        self._pace = pace
+        self._splitting = splitting or SplitRules()
+
+    def perform(self, decisions: Iterable[Action], minute: int, at_s: float) -> list[Bundle]:
+        """All of them, ``at_s`` seconds into the minute; answers with what splits have made."""
+        parts: list[Bundle] = []
+        for decision in decisions:
+            match decision:
+                case Transfer():
+                    self._transfer(decision, minute, at_s)
+                case Split():
+                    parts += self._split(decision, minute, at_s)
+                case Merge():
+                    self._merge(decision, minute, at_s)
+                case Assign() | Unload():
+                    raise InvariantBroken(f"no cycle has this: {decision.sentence}")
+                case _:
+                    assert_never(decision)
+        return parts
+
+    def assign(self, assign: Assign, former: str, cause: Cause, minute: int) -> None:
+        """What has lost its broker goes to another; its clients have noticed by now."""
+        place = self._place_of(assign.bundle)
+        wait_s = self._pace.move_s if cause is Cause.DRAIN else self._pace.reconnect_s
+        self._cluster.give(place, assign.destination, 0.0, wait_s)
+        self._note(minute, assign, place, former, cause)
+
+    def _transfer(self, transfer: Transfer, minute: int, at_s: float) -> None:
+        place, pace = self._place_of(transfer.bundle), self._pace
+        brokers = self._cluster.brokers
+        cause = Cause.LOAD
+        if brokers[transfer.source].is_draining:
+            cause = Cause.DRAIN
+        elif brokers[transfer.destination].is_new(minute):
+            cause = Cause.REFILL
+        self._cluster.give(place, transfer.destination, at_s, at_s + pace.move_s)
+        ended_s = minute * _MINUTE_S + at_s + pace.unload_s
+        if transfer.reason.is_own:
+            self._board.on_move(transfer.bundle, ended_s, transfer.load_vector.throughput_bytes)
+        self._note(minute, transfer, place, transfer.source, cause)
+
+    def _split(self, split: Split, minute: int, at_s: float) -> list[Bundle]:
+        place = self._place_of(split.bundle)
+        points = self._points(split, place)
+        if not points:
+            return []
+        children = self._cluster.split(place, points)
+        self._board.on_split(place, split.bundle, children, minute * _MINUTE_S + at_s)
+        self._record.splits.append(Reshaped(minute, split.bundles, tuple(children)))
+        return children
+
+    def _points(self, split: Split, place: int) -> tuple[int, ...]:
+        """Where the owner cuts, which knows the topics."""
+        cut = SPLITTING.find(split.algorithm)
+        if split.boundaries and cut is not specified_positions_divide:
+            return split.boundaries
+        rates = tuple(
+            TopicRate(position, messages, octets)
+            for position, messages, octets in self._cluster.topics_of(place)
+        )
+        if cut is traffic_equally_divide and dominant_position(rates) is not None:
+            return ()
+        hashes = tuple(topic.position for topic in rates)
+        return cut(
+            SplitRequest(split.bundle.range, hashes, split.boundaries, rates, self._splitting)
+        )
+
+    def _merge(self, merge: Merge, minute: int, at_s: float) -> None:
+        place = self._place_of(merge.left)
+        whole = self._cluster.merge(place, at_s)
+        self._board.on_merge(place, minute * _MINUTE_S + at_s)
+        self._record.merges.append(Reshaped(minute, merge.bundles, (whole,)))
+
+    def _place_of(self, bundle: Bundle) -> int:
+        place = self._cluster.place_of(bundle)
+        if place is None:
+            raise InvariantBroken(f"{bundle} is not a bundle of the simulated cluster")
+        return place
+
+    def _note(
+        self, minute: int, done: Assign | Transfer, place: int, source: str, cause: Cause
+    ) -> None:
+        bytes_s = self._cluster.bytes_of(place)
+        self._record.moves.append(
+            Moved(minute, done.bundle, source, done.destination, bytes_s, done.reason, cause)
+        )
+
+
+# Pulsar's shedders have quiet times of their own, and no other limits.
+UNLIMITED: Final = Budgets(
+    max_moves_per_broker=sys.maxsize,
+    max_moves=sys.maxsize,
+    hourly_load_ratio=sys.float_info.max / 1e100,
+    cool_down_s=0.0,
+    namespace_ratio=1.0,
+)
+# Rounds that the extensible load manager waits; the modular one waits for none.
+_EXTENSIBLE_HITS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a scenario is replayed against.
+
+    Attributes:
+        bundles_per_namespace: even bundles of each namespace at the start
+            (defaultNumberOfNamespaceBundles); None: those of the scenario.
+    """
+
+    rules: CycleRules
+    pace: Pace = field(default_factory=Pace)
+    bundles_per_namespace: int | None = None
+
+
+def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
+    policy: SheddingPolicy[Any] = SHEDDING.find(shedding)
+    return Baseline(
+        CycleRules(
+            placement=PLACEMENT.find(placement),
+            shedding=policy,
+            splitting=SplitRules(hit_count=hit_count),
+            # loadBalancerDistributeBundlesEvenlyEnabled is on in 4.0.
+            placement_rules=PlacementRules(is_spread_evenly=True),
+            budgets=UNLIMITED,
+        )
+    )
+
+
+def _avg5() -> Baseline:
+    """AvgShedder with the defaults of 5.0.
+
+    They are maxUnloadPercentage, loadBalancerDistributeBundlesEvenlyEnabled and
+    defaultNumberOfNamespaceBundles.
+    """
+    before = _pair("AvgShedder", "AvgShedder").rules
+    rules = replace(
+        before,
+        shedding_rules=SheddingRules(difference=DifferenceRules(max_ratio=0.5)),
+        placement_rules=PlacementRules(),
+    )
+    return Baseline(rules, bundles_per_namespace=32)
+
+
+def _balance() -> Baseline:
+    """Ours, with default settings."""
+    return Baseline(
+        CycleRules(
+            placement=PLACEMENT.find(BALANCE),
+            shedding=SHEDDING.find(BALANCE),
+            splitting=SplitRules(max_share_ratio=0.1, is_unloading=False),
+        ),
+        # The daemon decides again after five seconds where moves in flight have cut a plan short.
+        Pace(cycles_per_minute=12),
+    )
+
+
+POLICIES: Final[Mapping[str, Callable[[], Baseline]]] = MappingProxyType(
+    {
+        "balance": _balance,
+        "overload": lambda: _pair("OverloadShedder", "LeastLongTermMessageRate"),
+        "threshold": lambda: _pair("ThresholdShedder", "LeastResourceUsageWithWeight"),
+        "uniform": lambda: _pair("UniformLoadShedder", "LeastLongTermMessageRate"),
+        "avg": lambda: _pair("AvgShedder", "AvgShedder"),
+        "avg5": _avg5,
+        "transfer": lambda: _pair(
+            "TransferShedder", "LeastResourceUsageWithWeight", _EXTENSIBLE_HITS
+        ),
+    }
+)
+
+
+# A scenario, minute by minute, under the rules of a leader.
+#
+# Docs: session-scope, stopping, load-history-sources. The strategies and their memory are the
+# daemon's own (`core/planning/cycle.py`). They run on a simulated cluster in which reports are
+# late, and a bundle that moves has no owner for a while. The same scenario, rules and pace give
+# the same replay to the bit.
 
 
 class Cycle(NamedTuple):

@@ -1,26 +1,108 @@
-"""Workloads: which topics there are, and their traffic over time.
-
-A workload is a plain value. The simulated data plane serves it, the simulator replays policies
-against it, and both see the same numbers for the same name and seed.
-"""
+"""Workloads: which topics there are, and their traffic over time."""
 
 import random
+import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic, ring_hash
+from broker_ctl.core.model.names import RING_HIGH, Bundle, Namespace, Topic, ring_hash
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.curves import Curve, TopicTraffic, Wave
 from broker_ctl.simulation.traces.trace import read_trace
-from broker_ctl.simulation.workload.traffic_source import TrafficSource
+
+# Topics by their place on the ring: names that hash to a wanted position.
+#
+# CRC-32 is linear: changing one bit of a text changes the same bits of its hash, whatever the
+# other letters are. So the hash of a name is led to where it should be by choosing the bits of
+# its last letters, and nothing has to be tried.
+
+
+# The three lowest bits of the letters 0 to 7 are free; that many letters reach every hash.
+_DIGITS: Final = 12
+_BITS: Final = 3 * _DIGITS
+
+
+def name_at(stem: str, position: int) -> str:
+    """``stem`` and some digits, which together hash to ``position``.
+
+    Raises:
+        ValueError: no position on the ring.
+    """
+    if not 0 <= position < 1 << 32:
+        raise ValueError(f"position {position}: 0 to 2^32 - 1")
+    left = ring_hash(_name(stem, 0)) ^ position
+    flipped = 0
+    for top, (change, bits) in _BASIS.items():
+        if left >> top & 1:
+            left ^= change
+            flipped ^= bits
+    return _name(stem, flipped)
+
+
+def _name(stem: str, bits: int) -> str:
+    return f"{stem}{bits:0{_DIGITS}o}"
+
+
+def _basis() -> dict[int, tuple[int, int]]:
+    """By the highest bit of a change of the hash: the change, and the bits that make it."""
+    zero = zlib.crc32(_name("", 0).encode())
+    basis: dict[int, tuple[int, int]] = {}
+    for number in range(_BITS):
+        bits = 1 << number
+        change = zlib.crc32(_name("", bits).encode()) ^ zero
+        for top in sorted(basis, reverse=True):
+            if change >> top & 1:
+                change ^= basis[top][0]
+                bits ^= basis[top][1]
+        if change:
+            basis[change.bit_length() - 1] = change, bits
+    # In this order no later element changes a bit that an earlier one has settled.
+    return {top: basis[top] for top in sorted(basis, reverse=True)}
+
+
+_BASIS: Final = _basis()
+
+
+# Traffic as a data plane serves it: asked for bundle by bundle, at any moment.
+
+
+class TrafficSource(Protocol):
+    """Topics with their traffic over time; seconds are those of the workload itself."""
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether there is anything to serve."""
+        ...
+
+    def capacity_of(self, broker_id: str) -> Capacity:
+        """What a broker can take, if nobody says otherwise."""
+        ...
+
+    def stats(self, bundle: Bundle, t_s: float) -> BundleStats:
+        """A bundle's traffic ``t_s`` seconds after the start."""
+        ...
+
+    def topic_stats(self, bundle: Bundle, t_s: float) -> Mapping[str, BundleStats]:
+        """The traffic of each of its topics, by complete name."""
+        ...
+
+    def busy_topics(self, bundle: Bundle, t_s: float) -> Iterable[tuple[str, int]]:
+        """Topics with traffic: complete name, and place on the ring."""
+        ...
+
+
+# Workloads: which topics there are, and their traffic over time.
+#
+# A workload is a plain value. The simulated data plane serves it, the simulator replays policies
+# against it, and both see the same numbers for the same name and seed.
+
 
 _NAMESPACE: Final = "persistent://public/default"
 _TOPICS: Final = 240
@@ -130,9 +212,12 @@ def workload_of(text: str, seed: int, brokers: int | None = None) -> TrafficSour
     if text in NAMES:
         return Workload.named(text, seed)
     # Not at the top: they need numpy, and a daemon that plays no scenario does without.
-    from broker_ctl.simulation.scenarios import catalogue
-    from broker_ctl.simulation.traces.trace_files import is_of_bundles, read_traffic
-    from broker_ctl.simulation.traces.traced import build_trace_scenario
+    from broker_ctl.simulation import scenarios as catalogue
+    from broker_ctl.simulation.traces.trace_files import (
+        build_trace_scenario,
+        is_of_bundles,
+        read_traffic,
+    )
     from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 
     if text in catalogue.NAMES:

@@ -1,11 +1,12 @@
-"""A request between its caller and its batch."""
+"""A request between its caller and its batch: its order on a path, its answer, its turn."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from broker_ctl.clock import Clock
 from broker_ctl.errors import MultiFailed, StoreError
-from broker_ctl.store.batching.sizes import Kind
 from broker_ctl.store.interface import (
     Aspect,
     Check,
@@ -14,8 +15,284 @@ from broker_ctl.store.interface import (
     Operation,
     Outcome,
     Read,
+    RequestClass,
     SetData,
 )
+
+# Estimates of how large replies will be.
+#
+# A reply beyond jute.maxbuffer closes the connection without an error. Payloads of one kind vary
+# by orders of magnitude, so an estimate by the largest one observed (as in Pulsar) would leave
+# batches of a handful of reads; the mean and the mean deviation of the kind bound a sum much more
+# tightly. Docs: pulsar-batching.
+
+
+# Estimate for a node of a kind that no reply has had yet: 128 of them fill half of the default
+# jute.maxbuffer.
+_UNKNOWN_BYTES: Final = 4096.0
+_WEIGHT: Final = 1 / 32
+_MOST_KINDS: Final = 512
+# Long enough to distinguish /admin/policies from /admin/local-policies, too short to include a
+# tenant.
+_PREFIX: Final = 9
+# Stat, lengths and header of one result.
+RESULT_BYTES: Final = 88
+
+
+class Kind:
+    """Nodes of similar size: their paths have the same first characters and the same depth."""
+
+    __slots__ = ("mean_bytes", "spread_bytes")
+
+    def __init__(self) -> None:
+        self.mean_bytes = self.spread_bytes = _UNKNOWN_BYTES / 2
+
+    @property
+    def likely_bytes(self) -> float:
+        """The size that one node is counted with.
+
+        The sum of n such sizes exceeds the sum that is likely by about n mean deviations.
+        """
+        return self.mean_bytes + self.spread_bytes
+
+    def observe(self, size_bytes: int) -> None:
+        """Update the estimate with one reply; the last few dozen replies dominate it."""
+        off = size_bytes - self.mean_bytes
+        self.mean_bytes += off * _WEIGHT
+        self.spread_bytes += ((off if off > 0 else -off) - self.spread_bytes) * _WEIGHT
+
+
+class ReplySizes:
+    """The size estimates by kind, bounded in number."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, int], Kind] = {}
+        self._others = Kind()
+
+    def kind(self, path: str) -> Kind:
+        """The kind of ``path``."""
+        key = (path[1:_PREFIX], path.count("/"))
+        found = self._kinds.get(key)
+        if found is not None:
+            return found
+        if len(self._kinds) >= _MOST_KINDS:
+            # All new paths share one kind, and estimates are worse.
+            return self._others
+        return self._kinds.setdefault(key, Kind())
+
+
+# Order of requests on a path: first come, first served, whatever their lane.
+#
+# Several batches are in flight at once, and one that fails is sent again in parts, so the order of
+# the connection is not enough. A write holds its path exclusively from the moment it may be sent
+# until its caller has the answer; reads share a path, and so do the checks of transactions.
+
+
+class Claimant(Protocol):
+    """A request that claims paths.
+
+    ``turns`` counts the paths on which another claimant is ahead of it.
+    """
+
+    turns: int
+
+    @property
+    def alone(self) -> Sequence[str]:
+        """Paths that it holds exclusively."""
+        ...
+
+    @property
+    def shared(self) -> Sequence[str]:
+        """Paths that it shares with other claimants."""
+        ...
+
+
+C = TypeVar("C", bound=Claimant)
+
+# Holders of a path without a queue: the number of sharers, or the exclusive holder.
+_ALONE: Final = -1
+
+
+class _Line(Generic[C]):
+    """A path with a queue. ``holders`` as above."""
+
+    __slots__ = ("holders", "waiting")
+
+    def __init__(self, holders: int) -> None:
+        self.holders = holders
+        self.waiting: deque[tuple[C, bool]] = deque()
+
+
+class PathOrder(Generic[C]):
+    """Claims on paths, granted in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int | _Line[C]] = {}
+
+    def __len__(self) -> int:
+        """Paths on which there is any claim."""
+        return len(self._lines)
+
+    def acquire_shared(self, path: str) -> bool:
+        """`enter` for a claimant with one shared path, if no claimant is before it; else False."""
+        holders = self._lines.get(path, 0)
+        if isinstance(holders, _Line) or holders == _ALONE:
+            return False
+        self._lines[path] = holders + 1
+        return True
+
+    def acquire_exclusive(self, path: str) -> bool:
+        """`enter` for a claimant with one path alone, if no claimant is before it; else False."""
+        if path in self._lines:
+            return False
+        self._lines[path] = _ALONE
+        return True
+
+    def release_shared(self, path: str) -> bool:
+        """`leave` for one shared path, if no claimant waits; else do nothing and return False."""
+        holders = self._lines[path]
+        if isinstance(holders, _Line):
+            return False
+        if holders == 1:
+            del self._lines[path]
+        else:
+            self._lines[path] = holders - 1
+        return True
+
+    def enter(self, claimant: C) -> bool:
+        """Claim all its paths; return whether it may be sent.
+
+        If not, a later `leave` returns it.
+        """
+        claimant.turns = 0
+        for path in claimant.alone:
+            self._claim(claimant, path, is_shared=False)
+        for path in claimant.shared:
+            self._claim(claimant, path, is_shared=True)
+        return claimant.turns == 0
+
+    def _claim(self, claimant: C, path: str, *, is_shared: bool) -> None:
+        if self.acquire_shared(path) if is_shared else self.acquire_exclusive(path):
+            return
+        line = self._lines[path]
+        if not isinstance(line, _Line):
+            line = self._lines[path] = _Line(line)
+        line.waiting.append((claimant, is_shared))
+        claimant.turns += 1
+
+    def leave(self, paths: Sequence[str]) -> list[C]:
+        """Release granted claims.
+
+        Return the claimants that may be sent now, in the order of their claims.
+        """
+        ready: list[C] = []
+        for path in paths:
+            line = self._lines[path]
+            if isinstance(line, _Line):
+                self._leave_line(path, line, ready)
+            elif line > 1:
+                self._lines[path] = line - 1
+            else:
+                del self._lines[path]
+        return ready
+
+    def _leave_line(self, path: str, line: _Line[C], ready: list[C]) -> None:
+        line.holders = 0 if line.holders == _ALONE else line.holders - 1
+        while line.waiting:
+            claimant, is_shared = line.waiting[0]
+            if line.holders and not (is_shared and line.holders > 0):
+                return
+            line.waiting.popleft()
+            line.holders = line.holders + 1 if is_shared else _ALONE
+            claimant.turns -= 1
+            if not claimant.turns:
+                ready.append(claimant)
+        self._lines[path] = line.holders
+
+
+# Delivers answers to their callers, class by class and a few at a time.
+#
+# A reply of a thousand nodes wakes a thousand tasks; if they all ran in one turn of the loop, a
+# heartbeat, a command or a lookup that arrived meanwhile would wait for all of them. PIP-453 uses
+# worker threads for the same purpose. Here the answers of a more urgent class come first, and the
+# number of callers that a turn wakes follows from how long the last turns took: the work of
+# callers is not known, and it is theirs that makes a turn long.
+
+
+# How long a turn of the loop may take before fewer callers are woken in the next. A request passes
+# some four turns: to its call, to its task, to its reply, and back to its task.
+TURN_S: Final = 0.0005
+FEWEST_A_TURN: Final = 8
+MOST_A_TURN: Final = 256
+_FIRST: Final = 16
+_FASTER: Final = 4
+_SLOWER: Final = 0.75
+# Share of a turn that classes in front leave to those behind them, so that none starves.
+_LEFT: Final = 8
+
+Settle = Callable[[Sequence[Any]], None]
+
+
+class Settling:
+    """Queues between replies and callers, bounded by the number of requests in flight."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._queues: tuple[deque[tuple[Sequence[Any], Settle]], ...] = tuple(
+            deque() for _ in RequestClass
+        )
+        self._done = [0 for _ in RequestClass]  # of the first batch
+        self._turn: asyncio.Handle | None = None
+        self._began_s = 0.0
+        self._quota = _FIRST
+
+    def put(self, request_class: RequestClass, batch: Sequence[Any], settle: Settle) -> None:
+        """Queue these; they are settled after all of their class that was queued earlier."""
+        self._queues[request_class].append((batch, settle))
+        if self._turn is None:
+            self._began_s = 0.0
+            self._run()
+
+    def _run(self) -> None:
+        if not any(self._queues):
+            self._turn = None
+            return
+        self._adapt()
+        # Even if the queues are empty afterwards: entries that arrive in this turn are settled in
+        # the next.
+        self._turn = asyncio.get_running_loop().call_soon(self._run)
+        left = self._quota
+        for place, queue in enumerate(self._queues):
+            if queue:
+                left -= self._settle(place, queue, max(left, 1 + self._quota // _LEFT))
+
+    def _settle(self, place: int, queue: deque[tuple[Sequence[Any], Settle]], most: int) -> int:
+        settled = 0
+        while queue and settled < most:
+            (batch, settle), start = queue[0], self._done[place]
+            end = min(start + most - settled, len(batch))
+            if end == len(batch):
+                queue.popleft()
+                self._done[place] = 0
+            else:
+                self._done[place] = end
+            settled += end - start
+            settle(batch if end - start == len(batch) else batch[start:end])
+        return settled
+
+    def _adapt(self) -> None:
+        """Wake fewer callers in the next turn if the last one took too long, else more."""
+        now_s = self._clock.cpu_s()
+        if self._began_s:
+            if now_s - self._began_s > TURN_S:
+                self._quota = max(FEWEST_A_TURN, int(self._quota * _SLOWER))
+            else:
+                self._quota = min(MOST_A_TURN, self._quota + _FASTER)
+        self._began_s = now_s
+
+
+# A request between its caller and its batch.
+
 
 # Bytes of one operation on the wire besides path and data: header, lengths, version, access control
 # list.

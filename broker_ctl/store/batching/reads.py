@@ -6,13 +6,10 @@ from contextlib import nullcontext
 from typing import Final, TypeVar
 
 from broker_ctl.errors import StoreError
-from broker_ctl.store.batching.batch_metrics import BatchMetrics
-from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
-from broker_ctl.store.batching.lane import Lane, LaneDependencies
-from broker_ctl.store.batching.sizes import RESULT_BYTES, ReplySizes
-from broker_ctl.store.batching.window import Window
-from broker_ctl.store.interface import Answer, Aspect, Versioned
-from broker_ctl.store.request_class import RequestClass
+from broker_ctl.store.batching.entries import OVERHEAD_BYTES, RESULT_BYTES, ReadEntry, ReplySizes
+from broker_ctl.store.batching.lane import Lane, LaneDependencies, Window
+from broker_ctl.store.batching.rules import BatchMetrics
+from broker_ctl.store.interface import Answer, Aspect, RequestClass, Versioned
 
 T = TypeVar("T")
 

@@ -1,5 +1,7 @@
 """The metadata store that combines the requests of many callers into few batches.
 
+The metadata store that combines the requests of many callers into few batches.
+
     caller -> turn on its paths -> lane of its class -> batch -> connection -> settling -> caller
 
 Each class of requests has a lane for reads and one for writes; the class is that of the task that
@@ -11,24 +13,27 @@ Docs: pip-453, pulsar-batching, adaptive-concurrency.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.backpressure import Backpressure
-from broker_ctl.store.batching.batch_metrics import BatchMetrics
-from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
-from broker_ctl.store.batching.lane import LaneDependencies
-from broker_ctl.store.batching.lanes import ClassLanes
-from broker_ctl.store.batching.order import PathOrder
+from broker_ctl.store.batching.entries import PathOrder, ReadEntry, Settling, WriteEntry
+from broker_ctl.store.batching.lane import (
+    AdaptiveWindow,
+    Backpressure,
+    FixedWindow,
+    LaneDependencies,
+    Window,
+)
 from broker_ctl.store.batching.reads import Reads
-from broker_ctl.store.batching.rules import BatchRules
-from broker_ctl.store.batching.settling import Settling
+from broker_ctl.store.batching.rules import BatchMetrics, BatchRules
+from broker_ctl.store.batching.writes import Writes
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    REQUEST_CLASS,
     Aspect,
     BulkStore,
     Create,
@@ -36,15 +41,38 @@ from broker_ctl.store.interface import (
     Delete,
     MetadataStore,
     Operation,
+    RequestClass,
     Result,
     SessionEvent,
     SetData,
     Stat,
     Versioned,
 )
-from broker_ctl.store.path_rules import validate
-from broker_ctl.store.request_class import REQUEST_CLASS, RequestClass
+from broker_ctl.store.paths import validate
 from broker_ctl.tasks import TaskScope
+
+# The lanes of one class of requests: its reads and its writes.
+
+
+class ClassLanes:
+    """Reads and writes of one class on one connection."""
+
+    def __init__(
+        self, shared: LaneDependencies, on_leave: Callable[[ReadEntry | WriteEntry], None]
+    ) -> None:
+        rules = shared.rules
+
+        is_bulk = shared.request_class is RequestClass.BULK
+        bound = AdaptiveWindow if is_bulk and rules.follows_round_trip else FixedWindow
+
+        def window() -> Window:
+            return bound(rules.max_in_flight, rules.max_operations)
+
+        self.reads = Reads(shared, window(), on_leave)
+        self.writes = Writes(shared, window(), on_leave)
+        self.reads.lane.neighbour = self.writes.lane
+        self.writes.lane.neighbour = self.reads.lane
+
 
 T = TypeVar("T")
 

@@ -1,19 +1,11 @@
-"""A metadata store inside the process, for a cluster whose own store is not to be read.
-
-It has two kinds of nodes. Those of the cluster are projected into it by the part of the process
-that reads the cluster; nobody else writes them. The process's own nodes are written as in
-ZooKeeper, and are durable, by a `StateKeeper`, before a write returns.
-
-A session is a hold of the keeper's state. It ends when another process has become the holder, and
-takes the ephemeral nodes with it.
-"""
+"""A metadata store inside the process, for a cluster whose own store is not to be read."""
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import (
@@ -28,9 +20,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.store import paths
-from broker_ctl.store.in_process.image import StateImage, is_lasting
-from broker_ctl.store.in_process.keeper import StateKeeper
-from broker_ctl.store.in_process.projection import Projected, changes
+from broker_ctl.store.in_process.keeper import StateImage, StateKeeper, is_lasting
 from broker_ctl.store.in_process.tree import Author, Committed, Tree
 from broker_ctl.store.interface import (
     ANY_VERSION,
@@ -53,10 +43,70 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
+from broker_ctl.store.paths import ROOT, ancestors_of, is_at_or_below, validate
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
+
+# What has to change in a tree, so that it shows the nodes that a cluster would have.
+
+
+_NO_RUN: Final = 0
+
+
+class Projected(NamedTuple):
+    """One node of the cluster.
+
+    Attributes:
+        run: which run of which broker it belongs to, as the session of an ephemeral node does; 0:
+            it belongs to none. A node of another run is another node, with another czxid.
+    """
+
+    data: bytes
+    run: int = _NO_RUN
+
+
+def changes(
+    tree: Tree, root: str, wanted: Mapping[str, Projected], now_ms: int
+) -> Iterator[tuple[Sequence[Operation], Author]]:
+    """Transactions after which ``wanted`` are the nodes with data at ``root`` and below.
+
+    They are worked out one after the other, each on the tree with the earlier ones applied.
+    """
+    there = {node.path: node for node in tree.nodes() if is_at_or_below(root, node.path)}
+    parents = {ancestor for path in wanted for ancestor in ancestors_of(path)}
+    # Children before their parents.
+    for path in sorted(there, reverse=True):
+        if path not in wanted and path not in parents and path != ROOT:
+            yield [Delete(path)], Author(_NO_RUN, now_ms)
+    for path, node in sorted(wanted.items()):
+        for ancestor in ancestors_of(path):
+            if tree.find(ancestor) is None:
+                yield [Create(ancestor)], Author(_NO_RUN, now_ms)
+        if operations := list(_operations(path, node, tree.find(path))):
+            yield operations, Author(node.run, now_ms)
+
+
+def _operations(path: str, node: Projected, known: Versioned | None) -> Iterator[Operation]:
+    mode = CreateMode.EPHEMERAL if node.run else CreateMode.PERSISTENT
+    if known is not None and known.stat.ephemeral_owner != node.run:
+        yield Delete(path)
+        known = None
+    if known is None:
+        yield Create(path, node.data, mode)
+    elif known.data != node.data:
+        yield SetData(path, node.data)
+
+
+# A metadata store inside the process, for a cluster whose own store is not to be read.
+#
+# It has two kinds of nodes. Those of the cluster are projected into it by the part of the process
+# that reads the cluster; nobody else writes them. The process's own nodes are written as in
+# ZooKeeper, and are durable, by a `StateKeeper`, before a write returns.
+#
+# A session is a hold of the keeper's state. It ends when another process has become the holder,
+# and takes the ephemeral nodes with it.
+
 
 _SESSION_BITS: Final = 56
 # Between two attempts while another process holds the state.

@@ -1,7 +1,4 @@
-"""What lies under /broker-ctl, and the epochs of elections (docs: invariants).
-
-Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
-"""
+"""Records under /broker-ctl, and the node of a metadata migration."""
 
 import re
 from collections.abc import Mapping
@@ -10,9 +7,14 @@ from typing import Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.store.records.fields import Fields, with_format_version
-from broker_ctl.store.records.urls import decode_listeners, encode_listeners
+from broker_ctl.store.records.ownership import decode_listeners, encode_listeners
+
+# What lies under /broker-ctl, and the epochs of elections (docs: invariants).
+#
+# Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
+
 
 MOST_LOST: Final = 100
 _FINGERPRINT: Final = re.compile("[0-9a-f]{8}")
@@ -254,3 +256,46 @@ class MoveNode:
                 },
             ),
         )
+
+
+# The node by which a Pulsar cluster coordinates the migration of its metadata to another store.
+#
+# Docs: pulsar-metadata-migration.
+
+
+# Before a migration, and after one that failed: the brokers read and write this store.
+_AT_REST: Final = frozenset({"NOT_STARTED", "FAILED"})
+_COMPLETED: Final = "COMPLETED"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationRecord:
+    """How far a migration is.
+
+    Attributes:
+        phase: Pulsar's name of it; one that is unknown here counts as a migration under way.
+        target_url: the other store; empty if the node does not name it.
+    """
+
+    phase: str
+    target_url: str = ""
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        fields = Fields.of(path, data)
+        return cls(fields.text("phase"), fields.text("targetUrl", ""))
+
+    @property
+    def outdates_store(self) -> bool:
+        """Whether the brokers have stopped writing to the store that has this node."""
+        return self.phase not in _AT_REST
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the brokers use the other store."""
+        return self.phase == _COMPLETED

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.model.constraints import IsolationPolicy, UnloadScope
+from broker_ctl.core.model.broker import IsolationPolicy, UnloadScope
 from broker_ctl.store.records.fields import Fields
 from broker_ctl.store.records.policies import other_fields
 

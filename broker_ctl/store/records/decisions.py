@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_LOAD
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.fields import Fields, with_format_version
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.model.web_address import is_broker_id
+from broker_ctl.core.model.broker import is_broker_id
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 
 _T = TypeVar("_T")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     MIN_ISR,
     UNCLEAN,
@@ -14,6 +13,7 @@ from broker_ctl.core.partitions.values import (
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
 from broker_ctl.errors import CorruptRecord

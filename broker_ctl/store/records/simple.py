@@ -11,13 +11,11 @@ from broker_ctl.core.strategies.load_managers import SIMPLE
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.load import (
     LocalBrokerData,
-    decode_usage,
-    encode_usage,
-)
-from broker_ctl.store.records.report_lines import (
     decode_lines,
+    decode_usage,
     encode_lines,
     encode_rates,
+    encode_usage,
     join_report,
 )
 

@@ -22,7 +22,7 @@ from broker_ctl.store.interface import (
     Result,
     Versioned,
 )
-from broker_ctl.store.zookeeper import packing, wire
+from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.resolve import (
     Sender,
     Verdict,
@@ -50,7 +50,7 @@ _REFUSALS: Final = (
     errors.NoAuth,
 )
 _READS: Final[Mapping[Aspect, Callable[[str, str], wire.Call[Found]]]] = {
-    Aspect.NODE: wire.get,
+    Aspect.NODE: wire.wire_get,
     Aspect.STAT: wire.exists,
     Aspect.CHILDREN: wire.children,
 }
@@ -72,7 +72,7 @@ class Requests:
     ) -> None:
         self._session = session
         self._timeout_s = timeout_s
-        self._acl = packing.pack_acl(acl)
+        self._acl = wire.pack_acl(acl)
         self._root = root
         self._on_resolved = on_resolved
         # Number of reads in one request while the sizes of the nodes are unknown.
@@ -103,7 +103,7 @@ class Requests:
         if len(reads) == 1:
             return [await self._read_one(reads[0], deadline_s, place)]
         try:
-            return await self.read(wire.multi_read(reads, self._root), deadline_s, place)
+            return await self.read(wire.wire_multi_read(reads, self._root), deadline_s, place)
         except errors.TooLarge:
             # The reply has cost a connection, so the size is remembered. Both halves keep the place
             # of the whole, ahead of the later requests that are sent again.
@@ -153,9 +153,9 @@ class Requests:
     ) -> tuple[Outcome, ...]:
         """See `BulkStore.write_many`."""
         if len(operations) > 1 or isinstance(operations[0], Check):
-            call = wire.multi(operations, self._acl, self._root)
+            call = wire.wire_multi(operations, self._acl, self._root)
             return await self._settle(operations, call, deadline_s)
-        call = wire.write(operations[0], self._acl, self._root)
+        call = wire.wire_write(operations[0], self._acl, self._root)
         try:
             return await self._settle(operations, call, deadline_s)
         except _REFUSALS as error:

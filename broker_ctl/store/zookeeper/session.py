@@ -28,15 +28,12 @@ from broker_ctl.addresses import Server
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import NO_SESSION, SavedSession, SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, ProvenIdentity
-from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.access import ANONYMOUS, ProvenIdentity
+from broker_ctl.store.zookeeper.connection import Connection, OnReply, StallFrame, Xids
 from broker_ctl.store.zookeeper.dialer import Dialer
-from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
-from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
-from broker_ctl.store.zookeeper.pending import OnReply, Xids
-from broker_ctl.store.zookeeper.probe import HistoryCheck
+from broker_ctl.store.zookeeper.liveness import keep_alive
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
-from broker_ctl.store.zookeeper.server_status import Outlook
+from broker_ctl.store.zookeeper.server_status import HistoryCheck, Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable, notify_listeners
 from broker_ctl.tasks import TaskScope
 

@@ -29,16 +29,15 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.path_rules import is_at_or_below, validate
-from broker_ctl.store.zookeeper import packing, wire
-from broker_ctl.store.zookeeper.access.control import AccessControl
-from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, NodeAccess, ProvenIdentity
-from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
-from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
-from broker_ctl.store.zookeeper.pending import OnReply
-from broker_ctl.store.zookeeper.probe import LIMIT_S, WatchTrial, least_timeouts_s
+from broker_ctl.store.paths import is_at_or_below, validate
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access import ANONYMOUS, NodeAccess, ProvenIdentity
+from broker_ctl.store.zookeeper.access_control import AccessControl
+from broker_ctl.store.zookeeper.connection import OnReply, StallFrame
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
+from broker_ctl.store.zookeeper.server_status import PROBE_LIMIT_S, WatchTrial, least_timeouts_s
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
+from broker_ctl.store.zookeeper.watches import own_ephemerals
 
 _DEFAULT_PORT: Final = 2181
 
@@ -181,7 +180,7 @@ class ZooKeeperStore:
         if write is None:
             self._session.stall_write = None
             return
-        record = wire.write(write.write, b"", self._chroot).record
+        record = wire.wire_write(write.write, b"", self._chroot).record
         frame = wire.frame(record, 0)
         self._session.stall_write = StallFrame(frame, write.period_s, write.on_committed)
 
@@ -204,8 +203,8 @@ class ZooKeeperStore:
             Unsupported: one is too old, or its watches do not say what has changed.
         """
         options = self._options
-        servers = await look_up_all(parse_hosts(options.hosts), LIMIT_S)
-        trial = WatchTrial(self._chroot, options.identity, packing.pack_acl(self._access.acl))
+        servers = await look_up_all(parse_hosts(options.hosts), PROBE_LIMIT_S)
+        trial = WatchTrial(self._chroot, options.identity, wire.pack_acl(self._access.acl))
         return await least_timeouts_s(
             servers, max_frame_bytes=options.max_frame_bytes, tls=options.tls, trial=trial
         )
@@ -253,7 +252,7 @@ class ZooKeeperStore:
         """See `MetadataStore.get`."""
         validate(path)
         try:
-            return await self._requests.read(wire.get(path, self._chroot))
+            return await self._requests.read(wire.wire_get(path, self._chroot))
         except errors.NoNode:
             return None
 

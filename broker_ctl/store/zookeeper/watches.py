@@ -1,13 +1,54 @@
-"""The persistent recursive watches of one client: their listeners, and the roots to set again."""
+"""Watches of a session, and its ephemeral nodes."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, TypeVar
 
-from broker_ctl.store.interface import Notification, NotificationListener
-from broker_ctl.store.path_rules import ROOT
+from broker_ctl import errors
+from broker_ctl.store.interface import (
+    Aspect,
+    BulkStore,
+    Notification,
+    NotificationListener,
+    Read,
+    Stat,
+)
+from broker_ctl.store.paths import ROOT
 
 log = logging.getLogger(__name__)
+
+# Lists a session's ephemeral nodes where getEphemerals would exceed the largest reply.
+
+
+_MOST_READS: Final = 64
+
+
+async def own_ephemerals(
+    store: BulkStore, prefix: str, deadline_s: Callable[[], float]
+) -> list[str]:
+    """Sorted paths at or below ``prefix``, by looking at every node there.
+
+    ``deadline_s`` says until when a request that is made now must have ended.
+    """
+    session_id, waiting, found = store.session_id, [prefix], list[str]()
+    while waiting:
+        reads = [Read(path, Aspect.STAT) for path in waiting[-_MOST_READS:]]
+        del waiting[-_MOST_READS:]
+        for read, stat in zip(reads, await store.read_many(reads, deadline_s()), strict=True):
+            if isinstance(stat, errors.StoreError):
+                raise stat
+            if not isinstance(stat, Stat):
+                continue  # deleted meanwhile
+            if stat.ephemeral_owner == session_id:
+                found.append(read.path)
+            elif stat.children_count:
+                parent = read.path.rstrip("/")
+                waiting += [f"{parent}/{name}" for name in await store.children(read.path)]
+    return sorted(found)
+
+
+# The persistent recursive watches of one client: their listeners, and the roots to set again.
+
 
 T = TypeVar("T")
 

@@ -17,10 +17,7 @@ from typing import Final
 from broker_ctl.errors import ConnectionLoss, SessionExpired
 from broker_ctl.store.in_process.tree import Author, Tree
 from broker_ctl.store.interface import Delete, Operation, Result
-from broker_ctl.testing.memory_store.disks import Disks
-from broker_ctl.testing.memory_store.liveness import Session
-from broker_ctl.testing.memory_store.proposals import Proposals
-from broker_ctl.testing.memory_store.servers import Client, Server
+from broker_ctl.testing.memory_store.servers import Client, Disks, Proposals, Server, Session
 
 # A session id starts with the number of the server that made it; from 128 on it is negative.
 _SERVERS: Final = (1, 199, 42)

@@ -1,20 +1,25 @@
-"""The servers of a `MemoryEnsemble`: one leads, the others apply the transactions that it commits.
-
-A follower lags behind the leader by the transactions that it has not applied yet, and answers its
-clients from its own state. A follower that is cut off from the leader keeps answering reads and
-pings, but reports nothing to the leader (docs: zookeeper-session-rules).
-"""
+"""The servers of a `MemoryEnsemble`: one leads, the others apply what it commits."""
 
 import asyncio
 import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from broker_ctl.errors import HistoryBehind
 from broker_ctl.store.in_process.tree import Committed, Tree
 from broker_ctl.store.interface import Notification
-from broker_ctl.store.path_rules import ROOT, ancestors_of
+from broker_ctl.store.paths import ROOT, ancestors_of
+
+# The servers of a `MemoryEnsemble`: one leads, the others apply the transactions that it commits.
+#
+# A follower lags behind the leader by the transactions that it has not applied yet, and answers
+# its clients from its own state. A follower that is cut off from the leader keeps answering reads
+# and pings, but reports nothing to the leader (docs: zookeeper-session-rules).
+
 
 _NO_ZXID: Final = -1
 
@@ -165,3 +170,205 @@ class Server:
         """Close all connections."""
         for client in tuple(self.clients):
             client.drop(why)
+
+
+# The leader's knowledge of a session's liveness (docs: zookeeper-session-rules).
+#
+# A request or a ping at a follower counts once the follower has reported it, which it does twice
+# per tick; contacts at a follower after it was cut off are lost.
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One session.
+
+    Attributes:
+        timeout_s: as the server granted it that its client connected to last.
+        heard_s: last contact by a request that the leader knows of.
+        unreported: later contacts with the server that its client is connected to.
+        client: its connection, while there is one.
+        expiry: timer of the next check.
+    """
+
+    session_id: int
+    timeout_s: float
+    heard_s: float
+    client: Client | None = None
+    expiry: asyncio.TimerHandle | None = None
+    unreported: deque[float] = field(default_factory=deque)
+
+    def hear(self, now_s: float) -> None:
+        """The leader hears from it in this moment, whatever was reported before."""
+        self.heard_s = now_s
+        self.unreported.clear()
+
+    def touch(self, now_s: float, window_s: float) -> None:
+        """Record a request at a server that reports contacts every ``window_s``; 0: at once."""
+        if window_s == 0:
+            self.hear(now_s)
+            return
+        if self.client is not None and self.client.server.is_linked:
+            self.report(now_s - self.client.server.held_s, window_s)
+        self.unreported.append(now_s)
+
+    def report(self, until_s: float, window_s: float) -> None:
+        """A follower has reported all contacts before its last report of that time."""
+        reported_s = until_s // window_s * window_s if window_s else until_s
+        while self.unreported and self.unreported[0] < reported_s:
+            self.heard_s = max(self.heard_s, self.unreported.popleft())
+
+    def last_heard_s(self, now_s: float, leader: Server, window_s: float, ping_s: float) -> float:
+        """Last contact that the leader knows of, by a request or by a ping."""
+        client = self.client
+        if client is None:
+            return self.heard_s
+        until_s = now_s if client.pulse_s is None else client.pulse_s
+        if not client.server.is_linked:
+            until_s = min(until_s, client.server.cut_s - window_s)
+        elif client.server is not leader:
+            self.report(now_s, 0.0)
+        return max(self.heard_s, until_s - ping_s)
+
+
+# What is on the disks of the servers: it can be copied, and put back.
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of the disk of a server; ``timeouts_s`` by session."""
+
+    tree: Tree
+    timeouts_s: Mapping[int, float]
+
+
+class Disks(ABC):
+    """The part of an ensemble that outlives its servers."""
+
+    servers: tuple[Server, ...]
+    leader: Server
+    _sessions: dict[int, Session]
+
+    @property
+    @abstractmethod
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the servers."""
+
+    @abstractmethod
+    def _watch(self, session: Session) -> None:
+        """Schedule a check of the session for the time of its expiry."""
+
+    def timeout_s(self, session_id: int) -> float:
+        """The timeout that was granted to a session; 0 if it does not live."""
+        session = self._sessions.get(session_id)
+        return 0.0 if session is None else session.timeout_s
+
+    def check_history(self, last_zxid: int) -> None:
+        """Refuse a client that has seen more than the servers have.
+
+        Raises:
+            HistoryBehind: the servers were restored from a copy.
+        """
+        if last_zxid > self.leader.tree.zxid:
+            raise HistoryBehind(
+                f"the history ends at {self.leader.tree.zxid:#x}, not {last_zxid:#x}"
+            )
+
+    def copy(self) -> Copy:
+        """What is on the disks: the tree, and the sessions with their timeouts."""
+        timeouts = {one.session_id: one.timeout_s for one in self._sessions.values()}
+        return Copy(self.leader.tree.copy(), timeouts)
+
+    def restore(self, copy: Copy, epoch: int | None = None) -> None:
+        """All servers start again from a copy, whose sessions have their whole timeouts.
+
+        Args:
+            copy: see `copy`.
+            epoch: of the next transactions, if an operator has raised it.
+        """
+        for session in self._sessions.values():
+            if session.expiry is not None:
+                session.expiry.cancel()
+        for server in self.servers:
+            server.restore(copy.tree.copy())
+            if epoch is not None:
+                server.tree.zxid = epoch << 32
+        now_s = self.loop.time()
+        self._sessions = {
+            session_id: Session(session_id, timeout_s, now_s)
+            for session_id, timeout_s in copy.timeouts_s.items()
+        }
+        for session in self._sessions.values():
+            self._watch(session)
+
+
+# Proposals of the leader whose acknowledgements are held, as by servers with a slow disk.
+#
+# A server pairs a commit with the request that waits for it by session id and xid, and looks at
+# nothing else (docs: zookeeper-xids): a client that gives one number to two requests of a session
+# gets the answer of the one for the other.
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    session_id: int
+    xid: int
+    commit: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A request of a session at the server that it is connected to."""
+
+    xid: int
+    answer: "asyncio.Future[Any]"
+
+
+class Proposals:
+    """Of all servers, in their order.
+
+    Attributes:
+        are_held: whether what is proposed now waits for `release`.
+    """
+
+    def __init__(self) -> None:
+        self.are_held = False
+        self._proposed: deque[_Proposal] = deque()
+        # By session, the oldest first.
+        self._waiting: dict[int, deque[_Waiting]] = {}
+
+    @property
+    def are_outstanding(self) -> bool:
+        """Whether any waits."""
+        return bool(self._proposed)
+
+    def hold(self) -> None:
+        """No follower acknowledges any more."""
+        self.are_held = True
+
+    async def propose(self, session_id: int, xid: int, commit: Callable[[], Any]) -> Any:
+        """Wait for a commit that is taken for that of this request; returns what it returned."""
+        waiting = _Waiting(xid, asyncio.get_running_loop().create_future())
+        self._proposed.append(_Proposal(session_id, xid, commit))
+        queue = self._waiting.setdefault(session_id, deque())
+        queue.append(waiting)
+        try:
+            return await waiting.answer
+        finally:
+            # A proposal stays when the connection ends; the request does not.
+            queue.remove(waiting)
+
+    def release(self) -> None:
+        """Commit all in their order."""
+        self.are_held = False
+        while self._proposed:
+            self.release_one()
+
+    def release_one(self) -> None:
+        """Commit the oldest, if there is one; what was proposed behind it still waits."""
+        if self._proposed:
+            proposal = self._proposed.popleft()
+            outcome = proposal.commit()
+            queue = self._waiting.get(proposal.session_id, ())
+            oldest = next((one for one in queue if not one.answer.done()), None)
+            if oldest is not None and oldest.xid == proposal.xid:
+                oldest.answer.set_result(outcome)

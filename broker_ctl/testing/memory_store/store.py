@@ -27,11 +27,17 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
+from broker_ctl.store.paths import ancestors_of, is_at_or_below, validate
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.session import MemorySession
-from broker_ctl.testing.memory_store.stalls import StallThread
-from broker_ctl.testing.memory_store.transport import Faults, Kind, Request, Transit, kind_of
+from broker_ctl.testing.memory_store.transport import (
+    Faults,
+    Kind,
+    Request,
+    StallThread,
+    Transit,
+    kind_of,
+)
 
 # jute.maxbuffer, as servers have it by default.
 _MOST_BYTES: Final = 0xFFFFF

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.http.dependencies import Readiness
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.records.simple import LoadReport

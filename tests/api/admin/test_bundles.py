@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from broker_ctl.broker.lookup.lookup import Answer, Redirect
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import (
     BrokerCtlError,
     BundleMoving,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.balancer.monitoring.bundle_data_store import read_default_quota, read_quotas
 from broker_ctl.core.model.load import ResourceQuota
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from tests.support.clusters.fake_services import BUNDLES, Broker

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.admin import topic_names
+from broker_ctl.api.admin import topics
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import DataPlaneRefused
@@ -93,7 +93,7 @@ async def test_more_names_than_fit_are_refused(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await leader.serve(FIRST)
-    monkeypatch.setattr(topic_names, "MOST_BYTES", len("".join(names(str(FIRST)))) - 1)
+    monkeypatch.setattr(topics, "MOST_BYTES", len("".join(names(str(FIRST)))) - 1)
     reply = await http.request("GET", f"{leader.url}/admin/v2/namespaces/{NAMESPACE}/topics")
     assert reply.status == 412
 

@@ -3,8 +3,8 @@
 import asyncio
 
 from broker_ctl.api.binary.connection import Connection
-from broker_ctl.api.binary.frames import Frames
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
+from broker_ctl.api.binary.replies import Frames
 
 
 class MemoryTransport(asyncio.Transport):

@@ -8,19 +8,14 @@ from typing import Any, Final
 
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
-from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
+from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.instruments.binary import BinaryInstruments
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BinaryInstruments, BoundInstruments, SecurityInstruments
 from broker_ctl.instruments.declared import ApiInstruments
-from broker_ctl.instruments.security import SecurityInstruments
-from broker_ctl.security.authorization.authorization import Authorization
-from broker_ctl.security.authorization.grants import Grants
-from broker_ctl.security.authorization.resources import Resource
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
-from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
+from broker_ctl.security.authorization import Authorization, Grants, Resource
+from broker_ctl.security.client_limits import FailureDelays, RateLimits, RequestRates
 from tests.support.clusters.fake_services import (
     RING,
     MemoryCluster,

@@ -6,9 +6,12 @@ from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
 from broker_ctl.core.model.names import Topic
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization import (
+    AuthorizationPolicy,
+    ClusterRoles,
+    Grants,
+    NamespaceGrants,
+)
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import SELF, Served, serving
 from tests.support.http.binary_client import BinaryClient, command, lookup, partitions

@@ -6,14 +6,13 @@ from google.protobuf.message import EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from broker_ctl.api.binary import replies
-from broker_ctl.api.binary.conversation import FIELDS
+from broker_ctl.api.binary.conversation import FIELDS, Act, State, act_on
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     DESCRIPTOR,
     BaseCommand,
     CommandPartitionedTopicMetadata,
 )
-from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.core.model.broker import LookupUrls
 from tests.support.http.binary_client import CONNECT, PING, command, lookup, partitions
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from broker_ctl.api.binary.conversation import FIELDS
+from broker_ctl.api.binary.conversation import FIELDS, OF_SERVERS, Act, State, act_on
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
 from broker_ctl.api.binary.replies import NO_REQUEST
-from broker_ctl.api.binary.states import OF_SERVERS, Act, State, act_on
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import RULES, SELF, Served, serving

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.api.binary.frames import MAX_COMMAND_BYTES, Frames, MalformedFrame, frame
+from broker_ctl.api.binary.replies import MAX_COMMAND_BYTES, Frames, MalformedFrame, frame
 
 COMMANDS = st.lists(st.binary(max_size=300), max_size=8)
 

@@ -7,15 +7,16 @@ import pytest
 
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError
-from broker_ctl.api.binary.handshake import Admitted, admit
-from broker_ctl.api.binary.original_principals import OriginalPrincipal
+from broker_ctl.api.binary.handshake import Admitted, OriginalPrincipal, admit
 from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
 from broker_ctl.core.model.names import Topic
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.authentication import Authenticator, Evidence, Principal, Proof
+from broker_ctl.security.authorization import (
+    AuthorizationPolicy,
+    ClusterRoles,
+    Grants,
+    NamespaceGrants,
+)
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import SELF, Served, serving
 from tests.support.http.binary_client import BinaryClient, command, lookup, partitions

@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.api.binary.credentials import MAX_HELD
 from broker_ctl.api.binary.enums import CommandType, ServerError
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.api.binary.handshake import MAX_HELD
+from broker_ctl.security.authentication import Authenticator, Evidence, Principal, Proof
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from tests.api.binary.serving import Served, serving
 from tests.support.http.binary_client import PING, BinaryClient, command, partitions
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -3,10 +3,9 @@
 from typing import Final
 from urllib.parse import quote
 
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES
-from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.console.assets import assets
+from broker_ctl.console.render import assets
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers

@@ -7,7 +7,7 @@ import aiohttp
 
 from broker_ctl.balancer.admin.rollout import RolloutRequest
 from broker_ctl.core.partitions.values import TopicRules
-from broker_ctl.core.rollout.order import RolloutScope
+from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.core.rollout.rollout import RolloutTerms
 from broker_ctl.http_client import HttpClient
 from tests.api.console.test_acts import Browser

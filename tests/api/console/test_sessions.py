@@ -4,7 +4,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from broker_ctl.api.console import sessions
 from broker_ctl.api.console.sessions import Sessions
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 
 ANYBODY = make_mocked_request("GET", "/ui/")
 

@@ -7,8 +7,7 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicPartition, TopicRules
 from broker_ctl.errors import (
     BrokerCtlError,
     InvalidReplicas,

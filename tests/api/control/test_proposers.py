@@ -4,8 +4,7 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import DualAuthorizationRequired
 from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.eager import Steps
+from broker_ctl.api.http.routing import Steps
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import InvalidName
-from broker_ctl.security.client_limits.request_rates import RateLimits
+from broker_ctl.security.client_limits import RateLimits
 from tests.support.clusters.fake_services import CLUSTER, NAMESPACE, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually

@@ -11,7 +11,7 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import HttpError, StartError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.settings.http_ports import HttpPort, PortRole
+from broker_ctl.settings.publishing import HttpPort, PortRole
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.http.web_server import free_port

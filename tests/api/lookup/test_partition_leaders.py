@@ -6,15 +6,15 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -49,14 +49,14 @@ async def write(broker: Broker) -> None:
     store, assigned = broker.metadata.store, Assignment((1, 2, 3))
     for path, data in (
         (
-            partition_paths.topic("orders"),
+            paths.topic("orders"),
             encode_topic(TopicAssignment(TOPIC_ID, {0: assigned, 1: assigned})),
         ),
         (
-            partition_paths.leader_and_isr(TopicPartition("orders", 1)),
+            paths.leader_and_isr(TopicPartition("orders", 1)),
             encode_state(LeaderAndIsr(2, 4, (2, 3), 7)),
         ),
-        (partition_paths.broker(2), encode_broker(LiveBroker(2, 0, "b2", 6650), 1)),
+        (paths.broker(2), encode_broker(LiveBroker(2, 0, "b2", 6650), 1)),
     ):
         await store.create(path, data, make_parents=True)
 
@@ -86,7 +86,7 @@ async def test_a_lookup_reports_a_change_of_the_partitions_leader(
     url = f"{leader.url}{LEADER}/orders/1"
     assert (await http.request("GET", url)).json()["leader"] == 2
     state = encode_state(LeaderAndIsr(3, 5, (3,), 7, is_recovering=True))
-    path = partition_paths.leader_and_isr(TopicPartition("orders", 1))
+    path = paths.leader_and_isr(TopicPartition("orders", 1))
     await leader.metadata.store.set(path, state)
 
     async def is_reported() -> bool:

@@ -15,14 +15,14 @@ from broker_ctl.api.console import forms, live
 from broker_ctl.api.http import bodies
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
-from broker_ctl.api.http.limits import failed_authentications
+from broker_ctl.api.http.limits import rates
 from broker_ctl.clock import SystemClock
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.kinds import Instrument
-from broker_ctl.security.client_limits.request_rates import RateLimits
+from broker_ctl.security.client_limits import RateLimits
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import NonceMemory, SignatureRefused
-from broker_ctl.settings.http_ports import HttpPort, PortRole
+from broker_ctl.settings.publishing import HttpPort, PortRole
 from tests.api.binary.serving import serving
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.binary_client import CONNECT, BinaryClient
@@ -230,11 +230,9 @@ async def test_streams_of_the_console(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_answers_to_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed_authentications, "_MAX_DELAYED", 1)
-    monkeypatch.setattr("broker_ctl.security.client_limits.failure_delays._FREE_FAILURES", 0)
-    monkeypatch.setattr(
-        "broker_ctl.security.client_limits.failure_delays._FIRST_DELAY_S", PATIENCE_S
-    )
+    monkeypatch.setattr(rates, "_MAX_DELAYED", 1)
+    monkeypatch.setattr("broker_ctl.security.client_limits._FREE_FAILURES", 0)
+    monkeypatch.setattr("broker_ctl.security.client_limits._FIRST_DELAY_S", PATIENCE_S)
     rules = admitting(f"admin:{TOKEN}", {"admin"})
     async with one_broker(max_failure_delay_s=PATIENCE_S, **rules) as seen:
         await seen.send(request("/admin/v2/clusters/x", "DELETE"))

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.api.metrics.breakdowns import CUT, MADE, splits, unloads
-from broker_ctl.api.metrics.decisions import from_zero
+from broker_ctl.api.metrics.bindings import CUT, MADE, from_zero, splits, unloads
 from broker_ctl.core.cluster.decisions import Reason
 
 UNLOADS = {

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES
-from broker_ctl.api.http.access.rules import Exempt, Rule
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule
 from broker_ctl.api.openapi.declared import DECLARED
 from broker_ctl.api.openapi.document import build, operation_id
 from broker_ctl.api.openapi.schemas import SCHEMAS

@@ -11,7 +11,7 @@ from broker_ctl.balancer.statistics import is_full, topic_spread_violations
 from broker_ctl.core.model.names import Topic
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.store import paths
-from broker_ctl.store.records.partitioned_topics import PartitionedTopic
+from broker_ctl.store.records.policies import PartitionedTopic
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

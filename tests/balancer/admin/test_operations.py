@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, ShownPlan, digest_of
+from broker_ctl.balancer.planning.approvals import ProposedPlans, ShownPlan, digest_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.cluster.imbalance import Imbalance
-from broker_ctl.core.history.journal import JournalEntry, Outcome
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.history.rows import JournalEntry, Outcome
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Ring
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import OrderConflict, PlanMissing
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 

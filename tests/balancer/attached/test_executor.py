@@ -12,23 +12,18 @@ from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.metadata_source import MetadataSource
-from broker_ctl.balancer.context.decision_log import DecisionLog
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.decisions import DecisionLog
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules, OwnMoves
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.directives import Directives
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
-from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Split, Transfer
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.model.names import Bundle, Namespace
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import (
     AuthorityLost,
@@ -44,8 +39,8 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.context.counters import BalancerCounters, PlacementLog, PlacementResult
-from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
+from broker_ctl.balancer.context.decisions import DecisionRecorder
+from broker_ctl.balancer.context.dependencies import BalancerCounters, PlacementLog, PlacementResult
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import report_ages_s, standings, tally
 from broker_ctl.core.cluster.decisions import Reason, Transfer
-from broker_ctl.core.history.journal import Outcome
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.history.rows import Outcome
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Ring
+from broker_ctl.core.strategies.simple import SimplePlacement
 from broker_ctl.errors import NoBroker
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.context.decision_log import DecisionLog, entry_row
+from broker_ctl.balancer.context.decisions import DecisionLog, entry_row
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Skip
-from broker_ctl.core.history.journal import JournalEntry, Outcome
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.history.rows import JournalEntry, Outcome
+from broker_ctl.core.model.names import Bundle
 
 BUNDLE = Bundle.parse("public/default/0x00000000_0x40000000")
 ASSIGN = Assign(BUNDLE, "b:8080", Reason.UNOWNED, "its broker is gone")

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.balancer.context.history_recorder import HistoryRecorder, LeaderHistory
+from broker_ctl.balancer.context.decisions import HistoryRecorder, LeaderHistory
 from broker_ctl.core.history.columns import Kind, RowT
-from broker_ctl.core.history.leadership import PolicyVersionRow
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.history.rows import PolicyVersionRow
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster

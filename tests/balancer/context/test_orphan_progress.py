@@ -1,6 +1,6 @@
 """The forecast of placements."""
 
-from broker_ctl.balancer.context.orphan_progress import OrphanProgress
+from broker_ctl.balancer.context.bundle_history import OrphanProgress
 
 
 def test_the_rest_takes_as_long_as_the_rate_so_far_says() -> None:

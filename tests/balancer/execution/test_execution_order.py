@@ -8,9 +8,8 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
 from broker_ctl.errors import PeerRefused

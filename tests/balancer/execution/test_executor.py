@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Skip, Split, Transfer
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import LoadVector
+from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.in_memory_broker import read_ring
 from tests.support.clusters.in_memory_peers import AFTER, BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster

@@ -5,7 +5,7 @@ import pytest
 from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.model.load import BundleLoad, BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Ring
 from broker_ctl.errors import Fenced
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData

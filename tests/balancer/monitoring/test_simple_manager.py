@@ -3,20 +3,21 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore
-from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
+from broker_ctl.balancer.context.dependencies import LeaderRules
+from broker_ctl.balancer.monitoring.bundle_data_store import (
+    BundleDataStore,
+    read_default_quota,
+    read_quotas,
+)
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage, SystemUsage
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.core.model.names import Ring
+from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy, SplitRules
+from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import decode_quota, encode_quota
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leader_cycles import cycle_of

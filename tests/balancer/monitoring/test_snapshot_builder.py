@@ -14,16 +14,13 @@ from broker_ctl.balancer.admin.views import overview
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.worker_thread import WorkerThread
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, BrokerUrls, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import ConnectionLoss, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker_ctl.balancer.monitoring.surge_monitor import SurgeMonitor
+from broker_ctl.balancer.monitoring.load_monitor import SurgeMonitor
 from broker_ctl.core.machines.surge import State
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
+from broker_ctl.core.rules.rules import NO_SURGES, SurgeRules
 from tests.support.clusters.in_memory_broker import even_traffic
 
 A, B = "a:8080", "b:8080"

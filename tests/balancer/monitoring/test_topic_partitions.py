@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.names import Topic
 from broker_ctl.store import paths
-from broker_ctl.store.records.partitioned_topics import PartitionedTopic
+from broker_ctl.store.records.policies import PartitionedTopic
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

@@ -9,21 +9,19 @@ import pytest
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
+from broker_ctl.balancer.planning.approvals import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.load import NO_LOAD, BundleStats
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.in_memory_peers import BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster

@@ -6,9 +6,8 @@ import pytest
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Split, Transfer
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.rules.rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.store import paths

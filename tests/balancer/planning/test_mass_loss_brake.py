@@ -9,13 +9,13 @@ import pytest
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
-from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
+from broker_ctl.balancer.planning.orphans import MassLossBrake
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
-from broker_ctl.core.cluster.mass_loss import MassLossRules
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.cluster.surges import MassLossRules
+from broker_ctl.core.model.names import Ring
 from broker_ctl.errors import Fenced
 from broker_ctl.store import paths
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

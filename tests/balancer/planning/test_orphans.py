@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.monitoring.absence_monitor import StabilityGate
 from broker_ctl.balancer.planning.orphans import Orphans
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import offline_bundles
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Ring
 from broker_ctl.errors import PeerRefused
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope

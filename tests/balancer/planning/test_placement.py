@@ -8,12 +8,11 @@ import pytest
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
 from broker_ctl.store import paths
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

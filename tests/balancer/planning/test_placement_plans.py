@@ -6,20 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.balancer.planning.approvals import Approvals
-from broker_ctl.balancer.planning.plan_store import Approved
+from broker_ctl.balancer.planning.approvals import Approvals, Approved
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import Collection, Sequence
 
-from broker_ctl.balancer.planning.rollout.in_sync import InSync
-from broker_ctl.balancer.planning.rollout.patience import Patience
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.balancer.planning.rollout.observer import InSync
+from broker_ctl.balancer.planning.rollout.runner import Patience
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.contract.backends import MemoryBackend
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)

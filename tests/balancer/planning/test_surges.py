@@ -8,14 +8,12 @@ import pytest
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.history.journal import JournalEntry
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.history.rows import JournalEntry
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
+from broker_ctl.core.model.names import Bundle, Ring
+from broker_ctl.core.rules.rules import NO_SURGES, SplitRules, SurgeRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

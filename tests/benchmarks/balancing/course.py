@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+from broker_ctl.simulation.replay.replay import POLICIES
+from broker_ctl.simulation.scenarios import NAMES, is_daily
 from tests.benchmarks.balancing.part import WHOLE, Part
 from tests.benchmarks.balancing.runs import Run, Source, all_of, scenario_of
 from tests.benchmarks.balancing.verdict import verdict

@@ -90,7 +90,7 @@ def with_jobs(kind: str, seed: int, hours: int) -> "Scenario":
 
     import numpy as np
 
-    from broker_ctl.simulation.scenarios.catalogue import scenario
+    from broker_ctl.simulation.scenarios import scenario
 
     part, times = _JOBS[kind]
     base = scenario("steady-skew", hours=hours, seed=seed)
@@ -109,9 +109,8 @@ def replayed(scenario: "Scenario", *, is_enabled: bool) -> dict[str, float]:
 
     import numpy as np
 
-    from broker_ctl.core.rules.balance import BurstRules
-    from broker_ctl.simulation.replay.baselines import POLICIES
-    from broker_ctl.simulation.replay.replay import replay
+    from broker_ctl.core.rules.rules import BurstRules
+    from broker_ctl.simulation.replay.replay import POLICIES, replay
     from broker_ctl.simulation.replay.scores import scores_of
 
     usual = POLICIES["balance"]()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
-from broker_ctl.simulation.replay.baselines import POLICIES
+from broker_ctl.simulation.replay.replay import POLICIES
 from tests.benchmarks.balancing.verdict import verdict
 
 _Each = TypeVar("_Each")

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.lower_bound import bound_of
-from broker_ctl.simulation.replay.replay import replay
-from broker_ctl.simulation.replay.scores import scores_of
-from broker_ctl.simulation.scenarios.catalogue import scenario
-from broker_ctl.simulation.traces.trace_files import read_events, read_traffic
-from broker_ctl.simulation.traces.traced import build_trace_scenario
+from broker_ctl.simulation.replay.replay import POLICIES, replay
+from broker_ctl.simulation.replay.scores import bound_of, scores_of
+from broker_ctl.simulation.scenarios import scenario
+from broker_ctl.simulation.traces.trace_files import build_trace_scenario, read_events, read_traffic
 
 # A replay makes millions of small values and hardly ever a cycle.
 _GARBAGE_AT: Final = 200_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient

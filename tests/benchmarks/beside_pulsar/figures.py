@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from tests.benchmarks.beside_pulsar.load import Flow, topics_of
 
 # A send that began this long before the new owner was seen may have waited for it.

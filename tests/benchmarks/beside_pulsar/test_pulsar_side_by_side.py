@@ -4,7 +4,7 @@ from math import isclose
 
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from tests.benchmarks.beside_pulsar.figures import (
     Moved,
     Owner,

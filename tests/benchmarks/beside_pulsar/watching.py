@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 
 from broker_ctl.codec import decode_object
 from broker_ctl.core.model.broker import broker_id_of
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from tests.benchmarks.beside_pulsar.figures import Owner, Sample
 from tests.benchmarks.beside_pulsar.load import CALM, HOT
 

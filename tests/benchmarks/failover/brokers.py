@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.failover.servers import operations
@@ -68,7 +68,7 @@ async def measure_shutdown(scene: Scene) -> float:
     """Seconds from the question to the last acknowledged instruction; the victim comes back."""
     count = scene.layout.partitions
     victim = scene.layout.victim
-    stat = await scene.store.exists(partition_paths.broker(victim))
+    stat = await scene.store.exists(paths.broker(victim))
     assert stat is not None
     controller = await scene.controller()
     body = {"broker": victim, "broker_epoch": stat.czxid, "force": False}

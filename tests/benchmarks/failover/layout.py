@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
-from broker_ctl.store import partition_paths
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    TopicAssignment,
+    TopicPartition,
+)
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_state, encode_topic
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.store.tree import lay
@@ -73,11 +77,11 @@ def cluster_layout(partitions: int, brokers: int = BROKERS) -> Layout:
 
 async def lay_topics(store: ZooKeeperStore, layout: Layout) -> None:
     """The nodes of the topics, as an operator writes them; a controller makes all others."""
-    await store.create(partition_paths.TOPICS, make_parents=True)
+    await store.create(paths.TOPICS, make_parents=True)
     await lay(
         store,
         (
-            (partition_paths.topic(topic), encode_topic(assignment))
+            (paths.topic(topic), encode_topic(assignment))
             for topic, assignment in layout.assignments()
         ),
     )
@@ -85,11 +89,8 @@ async def lay_topics(store: ZooKeeperStore, layout: Layout) -> None:
 
 async def lay_states(store: ZooKeeperStore, layout: Layout) -> None:
     """Everything below the topics, in place of a controller."""
-    await lay(store, ((partition_paths.partition(of), b"") for of in layout.all))
+    await lay(store, ((paths.partition(of), b"") for of in layout.all))
     await lay(
         store,
-        (
-            (partition_paths.leader_and_isr(of), encode_state(state))
-            for of, state in layout.states()
-        ),
+        ((paths.leader_and_isr(of), encode_state(state)) for of, state in layout.states()),
     )

@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from broker_ctl.controller.state.batch_writer import CHUNK
-from broker_ctl.controller.store.pipelining import pipelined
-from broker_ctl.core.model.batches import batched
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.store import partition_paths
+from broker_ctl.controller.store.loader import pipelined
+from broker_ctl.core.model.counting import batched
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, SetData
 from broker_ctl.store.records.partitions import encode_state
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
@@ -43,9 +42,7 @@ class RawTransactions:
         self.seconds.append(time.perf_counter() - began_s)
 
     async def _write(self, chunk: list[tuple[TopicPartition, LeaderAndIsr]]) -> None:
-        writes = [
-            SetData(partition_paths.leader_and_isr(of), encode_state(state)) for of, state in chunk
-        ]
+        writes = [SetData(paths.leader_and_isr(of), encode_state(state)) for of, state in chunk]
         await self._store.multi([Check(_CHECKED, 0), *writes])
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import BROKERS, Layout, cluster_layout, lay_topics
@@ -67,7 +67,7 @@ class Scene:
 
     def heard(self, notification: Notification) -> None:
         """Of the registrations."""
-        is_victim = notification.path == partition_paths.broker(self.layout.victim)
+        is_victim = notification.path == paths.broker(self.layout.victim)
         if is_victim and notification.change is Change.DELETED:
             self.gone_s = self._clock.wall_ms() / 1000
 
@@ -153,7 +153,7 @@ async def scene(
         )
         layout = cluster_layout(partitions, brokers)
         built = Scene(layout, daemons, store, http, chroot)
-        await store.watch(partition_paths.BROKER_IDS, built.heard)
+        await store.watch(paths.BROKER_IDS, built.heard)
         await eventually(built.controller, 60.0, "a controller")
         began_s = time.monotonic()
         await lay_topics(store, layout)

@@ -9,8 +9,8 @@ from typing import Final
 
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.store import partition_paths
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_state, encode_state
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.failover.layout import Layout, lay_states, lay_topics
@@ -27,7 +27,7 @@ async def measure_serial(store: ZooKeeperStore) -> float:
     await lay_topics(store, layout)
     await lay_states(store, layout)
     for broker in _OTHERS:
-        await store.create(partition_paths.queue(broker), make_parents=True)
+        await store.create(paths.queue(broker), make_parents=True)
     began_s = time.perf_counter()
     for number, of in enumerate(layout.all):
         await _change_leader(store, number, of, layout.replicas(number))
@@ -37,7 +37,7 @@ async def measure_serial(store: ZooKeeperStore) -> float:
 async def _change_leader(
     store: ZooKeeperStore, number: int, of: TopicPartition, replicas: tuple[int, ...]
 ) -> None:
-    path = partition_paths.leader_and_isr(of)
+    path = paths.leader_and_isr(of)
     node = await store.get(path)
     assert node is not None
     state = decode_state(node)
@@ -49,4 +49,4 @@ async def _change_leader(
     for broker in isr:
         instruction = Instruction(1, 1, broker, 1, partitions=[update])
         payload = codec.encode(instruction.to_row())
-        await store.create(partition_paths.queued(broker, number), payload)
+        await store.create(paths.queued(broker, number), payload)

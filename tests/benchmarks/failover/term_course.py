@@ -17,15 +17,15 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import PartitionController
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.partitions.values import DEFAULT_RULES, LiveBroker
-from broker_ctl.daemon.lifecycle.gc_tuning import (
+from broker_ctl.daemon.lifecycle.interpreter import (
     collect_periodically,
     collect_young,
     freeze_garbage,
 )
 from broker_ctl.http_client import HttpReply
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import encode_broker
@@ -58,12 +58,12 @@ async def prepare(store: ZooKeeperStore) -> None:
     """The nodes of a cluster without topics."""
     await store.create(CONTROLLER_ELECTION.epoch_path, b"0", make_parents=True)
     for root in (
-        partition_paths.BROKER_IDS,
-        partition_paths.TOPICS,
-        partition_paths.FAILED,
-        partition_paths.REASSIGNED,
-        partition_paths.TOPIC_CONFIGURATION,
-        partition_paths.DELETIONS,
+        paths.BROKER_IDS,
+        paths.TOPICS,
+        paths.FAILED,
+        paths.REASSIGNED,
+        paths.TOPIC_CONFIGURATION,
+        paths.DELETIONS,
         _HEARTBEAT,
     ):
         await store.create(root, make_parents=True)
@@ -129,7 +129,7 @@ class Course:
         """All stages, whose seconds are in ``seconds``."""
         for broker_id in range(1, BROKERS + 1):
             live = LiveBroker(broker_id, 0, "localhost", 6650, f"localhost:{8000 + broker_id}")
-            path = partition_paths.broker(broker_id)
+            path = paths.broker(broker_id)
             await self._brokers.create(path, encode_broker(live, 0), CreateMode.EPHEMERAL)
         dying, leaving, _ = _LEADERS
         async with self._term() as controller:
@@ -183,7 +183,7 @@ class Course:
             await admin.create_topic(name, rows, DEFAULT_RULES, is_dry_run=False)
 
     async def _kill(self, broker_id: int, controller: PartitionController) -> None:
-        await self._brokers.delete(partition_paths.broker(broker_id))
+        await self._brokers.delete(paths.broker(broker_id))
 
         def is_gone() -> bool:
             context = controller.context

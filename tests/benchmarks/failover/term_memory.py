@@ -13,12 +13,11 @@ from typing import Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import LiveBroker
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.partitions.values import ControllerRules, LiveBroker
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import encode_broker
@@ -54,11 +53,11 @@ async def lay_cluster(hosts: str, chroot: str, partitions: int) -> None:
         await lay_topics(store, layout)
         await lay_states(store, layout)
         for root in (
-            partition_paths.BROKER_IDS,
-            partition_paths.FAILED,
-            partition_paths.REASSIGNED,
-            partition_paths.TOPIC_CONFIGURATION,
-            partition_paths.DELETIONS,
+            paths.BROKER_IDS,
+            paths.FAILED,
+            paths.REASSIGNED,
+            paths.TOPIC_CONFIGURATION,
+            paths.DELETIONS,
         ):
             await store.create(root, make_parents=True)
 
@@ -68,7 +67,7 @@ async def measure(hosts: str, chroot: str, partitions: int) -> dict[str, float]:
     async with direct_store(hosts, chroot) as store, direct_store(hosts, chroot) as brokers:
         for broker_id in range(1, BROKERS + 1):
             live = LiveBroker(broker_id, 0, "localhost", 6650, f"localhost:{8000 + broker_id}")
-            path = partition_paths.broker(broker_id)
+            path = paths.broker(broker_id)
             await brokers.create(path, encode_broker(live, 0), CreateMode.EPHEMERAL)
         controller = PartitionController(dependencies(store, _at_once))
         leadership = Leadership(CONTROLLER_ELECTION, _EPOCH, lambda: None)
@@ -84,7 +83,7 @@ async def measure(hosts: str, chroot: str, partitions: int) -> dict[str, float]:
             await eventually(lambda: controller.has_taken_over, LIMIT_S, "it leads", _POLL_S)
 
         async def fail_over() -> None:
-            await brokers.delete(partition_paths.broker(VICTIM))
+            await brokers.delete(paths.broker(VICTIM))
             await eventually(lambda: _is_failed_over(controller), LIMIT_S, "led", _POLL_S)
 
         tasks = TaskScope("term")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from tests.benchmarks.failover.brokers import (
     measure_death,
     measure_shutdown,
@@ -91,7 +91,7 @@ class Ours:
         await self.scene.daemons.order("DELETE", f"/topics/{topic}")
 
         async def is_gone() -> bool:
-            return await self.scene.store.exists(partition_paths.topic(topic)) is None
+            return await self.scene.store.exists(paths.topic(topic)) is None
 
         await eventually(is_gone, _LIMIT_S, "the topic goes", _POLL_S)
         return began_s, now_s()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.records.partitions import decode_state
 from broker_ctl.store.zookeeper.store import ZooKeeperStore

@@ -23,7 +23,7 @@ import pytest
 from broker_ctl.core.model.commands import Command
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.instruments.declared import exposed_names
-from broker_ctl.settings.compat.deprecated import OLD_KEYS
+from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS
 from docs._ext import reference_http
 from tests.benchmarks.lines import log_lines

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import RING_HIGH, Namespace
-from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.core.model.names import RING_HIGH, Bundle, Namespace
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.root import Settings

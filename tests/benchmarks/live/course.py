@@ -7,14 +7,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.replay.record import Replay
+from broker_ctl.simulation.model.scenario import Pace
+from broker_ctl.simulation.replay.cluster import Replay
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.live.cluster import Wanted, cluster_of, cut
 from tests.benchmarks.live.watching import Run, replay_of

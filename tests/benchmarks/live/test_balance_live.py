@@ -7,13 +7,12 @@ from typing import Final
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, Namespace
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import unit_of
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 from tests.benchmarks.live.cluster import Cluster, Wanted, cluster_of, cut
 from tests.benchmarks.live.tempo import INTERVALS, paced
 from tests.benchmarks.live.watching import Run, Seen, replay_of

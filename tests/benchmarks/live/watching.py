@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.replicated.tree_cache import TreeCache
+from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.record import Cause, Floats, Moved, Replay
+from broker_ctl.simulation.replay.cluster import Cause, Moved, Replay
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.security.jwt_signing import SigningKey, new_secret_key
-from broker_ctl.security.key_file import new_key_line
+from broker_ctl.security.cluster_key import new_key_line
+from broker_ctl.security.jwt import SigningKey, new_secret_key
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cluster import Cluster, beside
 from tests.benchmarks.lookups.steady import Steady, by_turns, median

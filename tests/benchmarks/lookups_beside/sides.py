@@ -10,8 +10,8 @@ from typing import Final
 
 import psutil
 
-from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import Daemons
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cores import pin

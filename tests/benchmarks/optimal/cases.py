@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.strategies.balance.problem import Floats, Problem
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.core.strategies.balance.problem import Problem
 
 MOST_BROKERS: Final = 12
 MOST_BUNDLES: Final = 200

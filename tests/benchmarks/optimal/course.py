@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 from tests.benchmarks.optimal.cases import draw_case
 from tests.benchmarks.optimal.day import regret_of
 from tests.benchmarks.optimal.gaps import Gap, gap_of, summary_of

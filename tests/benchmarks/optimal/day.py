@@ -15,12 +15,12 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.strategies.balance.problem import Floats, Indices
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.core.strategies.balance.problem import Indices
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.brokers import build_brokers, by_minute
-from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.cluster import build_brokers, by_minute
+from broker_ctl.simulation.replay.replay import POLICIES, replay
 from broker_ctl.simulation.replay.scores import scores_of
 from tests.benchmarks.optimal.solver import Rows, minimised
 

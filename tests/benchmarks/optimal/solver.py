@@ -13,7 +13,8 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.core.strategies.balance.problem import Indices, Problem
 
 # What is that near to its bound counts as solved.
 PRECISION: Final = 1e-3

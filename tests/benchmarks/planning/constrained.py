@@ -11,14 +11,17 @@ import numpy as np
 import uvloop
 
 from broker_ctl.coordination.worker_thread import WorkerThread
-from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.bound import imbalance_bound
-from broker_ctl.core.strategies.balance.headroom import after_domain_loss
-from broker_ctl.core.strategies.balance.limits.hard_relief import relieve_hard
-from broker_ctl.core.strategies.balance.planner import Move, apply_moves, relieve
-from broker_ctl.core.strategies.balance.problem import Allocation, Problem, within
-from broker_ctl.core.strategies.balance.progress import load_of
-from broker_ctl.core.strategies.balance.topic_spread import SpreadCounts, TopicSpread
+from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.strategies.balance.headroom import after_domain_loss, imbalance_bound
+from broker_ctl.core.strategies.balance.limits import relieve_hard
+from broker_ctl.core.strategies.balance.planner import Move, apply_moves, load_of, relieve
+from broker_ctl.core.strategies.balance.problem import (
+    Allocation,
+    Problem,
+    SpreadCounts,
+    TopicSpread,
+    within,
+)
 from tests.benchmarks.planning.course import Lags, Watched
 
 _SIGMA: Final = 1.2

@@ -11,7 +11,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleLoad,
@@ -21,11 +20,10 @@ from broker_ctl.core.model.load import (
     max_usage,
     size_ratios,
 )
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.cycle import CycleMemory, plan_proposals, propose
 from broker_ctl.core.rules.rules import MIB
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.store.figures import quantile_ms

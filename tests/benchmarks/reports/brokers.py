@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.errors import NodeExists, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, CreateMode

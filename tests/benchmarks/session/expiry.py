@@ -10,9 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient

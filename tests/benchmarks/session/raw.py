@@ -13,14 +13,13 @@ from typing import Any, Final
 from aiozk.protocol.acl import ACL
 
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Create, CreateMode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.store.zookeeper import packing, wire
-from broker_ctl.store.zookeeper.frames import Frames
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.connection import Frames
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.store.processes import answer, measured_apart, task_of_this_process
 
@@ -62,7 +61,7 @@ def _calls(chroot: str, bundles: int) -> Iterator[wire.Call[Any]]:
     data = NamespaceEphemeralData(urls).encode()
     wanted = ((ring.namespace, bundle) for ring in rings_of(bundles) for bundle in ring.bundles)
     everybody = ACL.make("world", "anyone", *(True,) * 5)
-    acl = packing.pack_acl([everybody])
+    acl = wire.pack_acl([everybody])
     while batch := list(islice(wanted, BATCH)):
         checks = [
             Check(paths.local_policies(namespace), 0)
@@ -71,7 +70,7 @@ def _calls(chroot: str, bundles: int) -> Iterator[wire.Call[Any]]:
         creates = [
             Create(paths.ownership(bundle), data, CreateMode.EPHEMERAL) for _, bundle in batch
         ]
-        yield wire.multi([*checks, *creates], acl, chroot)
+        yield wire.wire_multi([*checks, *creates], acl, chroot)
 
 
 class _Line:

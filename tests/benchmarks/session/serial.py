@@ -8,10 +8,9 @@ import time
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths

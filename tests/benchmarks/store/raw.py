@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final
 
 from broker_ctl.store.interface import Create, Operation, Read, SetData
-from broker_ctl.store.zookeeper import packing, wire
-from broker_ctl.store.zookeeper.access.identity import NodeAccess
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access import NodeAccess
 from tests.benchmarks.store.pacing import now_s
 
 OPERATIONS: Final = 200
@@ -36,12 +36,12 @@ def frames(kind: str, work: Sequence[tuple[str, bytes]]) -> list[bytes]:
     return found
 
 
-def _record(kind: str, part: Sequence[tuple[str, bytes]]) -> packing.Packed:
+def _record(kind: str, part: Sequence[tuple[str, bytes]]) -> wire.Packed:
     if kind == "get":
-        return packing.multi_read([Read(path) for path, _ in part], b"")
+        return wire.multi_read([Read(path) for path, _ in part], b"")
     operation = SetData if kind == "set" else Create
     operations: list[Operation] = [operation(path, data) for path, data in part]
-    return packing.multi(operations, b"", packing.pack_acl(NodeAccess(is_restricted=False).acl))
+    return wire.multi(operations, b"", wire.pack_acl(NodeAccess(is_restricted=False).acl))
 
 
 class RawClient:

@@ -23,7 +23,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
-from broker_ctl.store.zookeeper.access.identity import Identity
+from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store.pacing import now_s

@@ -25,10 +25,10 @@ from unittest import mock
 from broker_ctl.clock import SystemClock
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching import settling
+from broker_ctl.store.batching import entries
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
-from broker_ctl.store.request_class import RequestClass, requests_as
+from broker_ctl.store.interface import RequestClass, requests_as
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store.bystander import Watch, standing_by
@@ -214,7 +214,7 @@ def _rules(*, is_bounded: bool) -> BatchRules:
         return BatchRules()
     # A constant of the store and not a rule, since no setting is to change it. `patch.object`
     # fails where the name is another one.
-    mock.patch.object(settling, "FEWEST_A_TURN", _NO_BOUND).start()
+    mock.patch.object(entries, "FEWEST_A_TURN", _NO_BOUND).start()
     return BatchRules(max_in_flight=_NO_BOUND, follows_round_trip=False)
 
 

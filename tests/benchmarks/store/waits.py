@@ -5,16 +5,17 @@ from collections.abc import Sequence
 
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    REQUEST_CLASS,
     Answer,
     Check,
     CreateMode,
     Operation,
     Outcome,
     Read,
+    RequestClass,
     Stat,
     Versioned,
 )
-from broker_ctl.store.request_class import REQUEST_CLASS, RequestClass
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.store.pacing import now_s
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.broker.history.segments import SegmentRules, Segments
+from broker_ctl.broker.history import SegmentRules, Segments
 from tests.support.pipeline.history_files import open_paths, segment_paths
 
 NONCE = "0123456789abcdef"

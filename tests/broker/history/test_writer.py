@@ -2,20 +2,23 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from broker_ctl.balancer.context.decision_log import DecisionLog
-from broker_ctl.broker.history.segments import SegmentRules
-from broker_ctl.broker.history.writer import Author, History
+from broker_ctl.balancer.context.decisions import DecisionLog
+from broker_ctl.broker.history import Author, History, SegmentRules
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.history.catalog import (
     OWNERSHIP_CHANGES,
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,
+    Parsed,
 )
-from broker_ctl.core.history.decisions import OwnershipChangeRow, PartitionTransitionRow
-from broker_ctl.core.history.journal import JournalEntry, Outcome
-from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.core.history.lines import Parsed
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.core.history.rows import (
+    JournalEntry,
+    Outcome,
+    OwnershipChangeRow,
+    PartitionTransitionRow,
+    SessionEventRow,
+)
+from broker_ctl.testing.time import ManualClock
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths
 from tests.support.time.waiting import eventually
 

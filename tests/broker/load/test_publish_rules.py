@@ -3,12 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.broker.load.publish_rules import (
-    ReportDigest,
-    ReportReason,
-    ReportRules,
-    report_reason,
-)
+from broker_ctl.broker.load.reporter import ReportDigest, ReportReason, ReportRules, report_reason
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,

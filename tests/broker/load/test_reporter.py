@@ -5,16 +5,13 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.broker.load.host_usage import DataPlaneUsage
-from broker_ctl.broker.load.publish_rules import ReportReason, ReportRules
-from broker_ctl.broker.load.reporter import LoadReporter, ReportForm
+from broker_ctl.broker.load.reporter import LoadReporter, ReportForm, ReportReason, ReportRules
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.dataplane.bundles.interface import Declared
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable

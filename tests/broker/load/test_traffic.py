@@ -1,11 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_of
+from broker_ctl.broker.load.reporter import Traffic, names_within, traffic_of
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.store.records.report_lines import line_bytes
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.store.records.load import line_bytes
 
 BUNDLES = Ring.even(Namespace("public", "default"), 64).bundles
 LINE_BYTES = line_bytes(str(BUNDLES[0]))

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.broker.lookup.lookup import LeaseGuard
+from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.session import Action, State
 from broker_ctl.errors import AuthorityLost
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 
 
 class Watcher(SessionWatcher):

@@ -10,17 +10,25 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
-from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, FallbackRules
-from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Place, Redirect
-from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
+from broker_ctl.broker.lookup.fallback_placement import (
+    PATIENCE_S,
+    FallbackPlacement,
+    FallbackRules,
+    ReceiverCheck,
+)
+from broker_ctl.broker.lookup.lookup import (
+    ClusterRouter,
+    Connect,
+    LeaseGuard,
+    Lookup,
+    PeerCluster,
+    Place,
+    Redirect,
+)
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.core.machines.session import State
-from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, BrokerUrls, Constraints, LookupUrls
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,
@@ -28,18 +36,16 @@ from broker_ctl.core.model.load import (
     SystemUsage,
     UsageWeights,
 )
-from broker_ctl.core.model.names import NON_PERSISTENT, PERSISTENT, Namespace, Topic
+from broker_ctl.core.model.names import NON_PERSISTENT, PERSISTENT, Bundle, Namespace, Topic
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.placement_proofs import PlacementProofs
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.load import LocalBrokerData
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.store.watched_cache import CacheRules
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually

@@ -14,7 +14,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.broker.lookup.test_lookup import Chooser, _put, doors, topic_in
 from tests.support.clusters.brokers import NAMESPACE, cluster
 from tests.support.time.waiting import eventually

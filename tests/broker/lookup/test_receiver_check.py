@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.broker.lookup.fallback_placement import ReceiverCheck
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import NoBroker
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, MemoryBroker, cluster
 
 TTL_S = 100.0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.coordination.locks import Lock
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import (
     Ambiguous,
     BrokerCtlError,
@@ -20,12 +20,12 @@ from broker_ctl.errors import (
     OwnershipError,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode, Operation, Result, Versioned
 from broker_ctl.store.records.policies import PoliciesRecord
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually

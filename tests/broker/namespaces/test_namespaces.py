@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import (
     CorruptRecord,
     InvalidName,
@@ -19,12 +18,12 @@ from broker_ctl.errors import (
     OwnershipError,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually
 

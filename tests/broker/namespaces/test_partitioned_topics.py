@@ -23,10 +23,10 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 
 NAMESPACE = Namespace("t", "ns")

@@ -10,8 +10,7 @@ import pytest
 from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,
@@ -27,7 +26,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import GRACE_S, MemoryBroker, cluster, urls_of
 from tests.support.time.waiting import eventually
 

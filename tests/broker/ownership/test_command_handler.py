@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
-from broker_ctl.coordination.replicated.moves import MoveRecord
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.coordination.directives import MoveRecord
+from broker_ctl.coordination.election import ConfirmedEpoch
 from broker_ctl.core.model.commands import (
     AcquireBundle,
     Command,
@@ -18,11 +17,12 @@ from broker_ctl.core.model.commands import (
     ReleaseBundle,
     SplitBundle,
 )
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BrokerCtlError, Draining, Fenced, NotOwner
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
 
 EPOCH = paths.LOADBALANCE_ELECTION.epoch_path

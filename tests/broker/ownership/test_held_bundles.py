@@ -3,8 +3,8 @@
 import pytest
 
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.coordination.locks import Lock
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import NotOwner
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Stat

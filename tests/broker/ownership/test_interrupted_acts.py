@@ -12,10 +12,10 @@ from itertools import count
 
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.testing.memory_store.transport import Point
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import GRACE_S, Cluster, MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

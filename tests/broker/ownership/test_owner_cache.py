@@ -10,7 +10,7 @@ import pytest
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import (
     AuthorityLost,
     BundleBusy,
@@ -20,12 +20,12 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import InTurn
 from tests.support.clusters.sessions import LONGEST_S, TICK_S, Party, parties
 from tests.support.time.waiting import eventually

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from broker_ctl.coordination.replicated.moves import Moves
+from broker_ctl.coordination.directives import Moves
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.errors import (
     AuthorityLost,
@@ -18,7 +18,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import cluster, urls_of
 from tests.support.daemon.instruments import value_of
 from tests.support.time.waiting import eventually

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.coordination.locks.stale_nodes import stale_limit_s
-from broker_ctl.coordination.session.watcher import AuthorityMode
-from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.coordination.locks import stale_limit_s
+from broker_ctl.coordination.session import AuthorityMode
+from broker_ctl.core.model.names import Bundle, BundleRange
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     AuthorityLost,
@@ -19,7 +19,7 @@ from broker_ctl.errors import (
     HistoryBehind,
 )
 from broker_ctl.store import paths
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import (
     ACT_TICK_S,
     GRACE_S,

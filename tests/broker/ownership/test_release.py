@@ -19,7 +19,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import ACT_TICK_S, cluster
 from tests.support.daemon.instruments import value_of
 from tests.support.time.waiting import eventually

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.broker.ownership.serving_log import ServingLog
-from broker_ctl.coordination.session.watcher import AuthorityMode
+from broker_ctl.broker.ownership.reacquire import ServingLog
+from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.session import State
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party
 from tests.support.time.waiting import eventually
 
@@ -20,7 +20,7 @@ Warnings = Callable[[], list[str]]
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
     def messages() -> list[str]:
-        name = "broker_ctl.broker.ownership.serving_log"
+        name = "broker_ctl.broker.ownership.reacquire"
         return [
             record.getMessage()
             for record in caplog.records

@@ -4,17 +4,15 @@ import random
 
 import pytest
 
-from broker_ctl.broker.policies.grants import StoredGrants
+from broker_ctl.broker.policies.tenants import StoredGrants
 from broker_ctl.codec import encode
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.security.authorization.grants import Grants
-from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.security.authorization import Grants, Resource
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock, ManualClock
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")

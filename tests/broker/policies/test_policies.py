@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.policies.isolation_policies import (
+from broker_ctl.broker.policies.constraints import (
+    MAX_BROKERS,
+    MAX_PATTERNS,
+    MAX_POLICIES,
     PolicyEffect,
     allows,
     namespaces_to_unload,
     parse_policy,
 )
 from broker_ctl.broker.policies.policies import Policies
-from broker_ctl.broker.policies.validation import MAX_BROKERS, MAX_PATTERNS, MAX_POLICIES
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy, UnloadScope
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy, UnloadScope
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import (
     InvalidName,
@@ -30,11 +32,11 @@ from broker_ctl.errors import (
     PolicyMissing,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.policies import LocalPolicies
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 
 CLUSTER = "c1"

@@ -7,9 +7,9 @@ from typing import Any
 
 from aiohttp import web
 
-from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
+from broker_ctl.broker.replicas.lifecycle import ControlledShutdown, ShutdownRules
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.core.model.broker import AllowedHosts
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerAddresses, PeerHttp, urls_at

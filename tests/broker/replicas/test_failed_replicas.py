@@ -4,18 +4,18 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
+from broker_ctl.broker.replicas.instructions import FailedReplicas
 from broker_ctl.core.partitions.instructions import FAILED, STALE_EPOCH, STORAGE_ERROR, ReplicaError
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.partitions import decode_failed, encode_failed
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import held, named
 from tests.support.time.waiting import eventually
 
-PATH = partition_paths.failed(1)
+PATH = paths.failed(1)
 
 
 class Publishing:

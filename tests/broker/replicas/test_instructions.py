@@ -14,8 +14,8 @@ from broker_ctl.core.partitions.instructions import (
     WRONG_TOPIC_ID,
 )
 from broker_ctl.errors import AuthorityLost, DataPlaneRefused, DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.store import paths
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.replicas.instructed_broker import EPOCH, broker, informed_broker
 from tests.support.replicas.instructions import (
     BROKERS,
@@ -239,7 +239,7 @@ async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() ->
     async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2])
         await one.handle(replica_state("t-0", 1, 4))
-        await one.store.create(partition_paths.deletion("t"), make_parents=True)
+        await one.store.create(paths.deletion("t"), make_parents=True)
         assert await one.refusals(stop("t-0", 0, is_deleted=True)) == {}
         assert one.plane.held == {}
 
@@ -327,7 +327,7 @@ async def test_a_full_instruction_for_a_span_of_names_removes_nothing_beyond() -
 async def test_a_replica_that_the_store_assigns_here_is_kept_by_a_full_instruction() -> None:
     async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2])
-        bad = partition_paths.topic("bad")
+        bad = paths.topic("bad")
         await one.store.create(bad, b"{", make_parents=True)
         await one.handle(replica_state("t-0", 2), replica_state("bad-0", 2))
         await one.handle(is_full=True)

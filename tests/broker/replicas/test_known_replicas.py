@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_ctl.broker.replicas.known_replicas import KnownReplica, KnownReplicas
+from broker_ctl.broker.replicas.instructions import KnownReplica, KnownReplicas
 from broker_ctl.core.partitions.instructions import ReplicaState
 from tests.support.replicas.instructions import held, named, replica_state, span_of, topic_id
 

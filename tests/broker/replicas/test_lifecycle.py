@@ -7,21 +7,20 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.instructions import Handled
-from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
+from broker_ctl.broker.replicas.lifecycle import ReplicaAuthority, ReplicaDependencies, Replicas
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
-from broker_ctl.dataplane.webhook.replicas import IsrProposal
+from broker_ctl.dataplane.webhook.replica_wire import IsrProposal
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Fault, Point, Request
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.replicas.instructions import (
     elect_controllers,
@@ -91,7 +90,7 @@ async def test_a_broker_registers_once_its_data_plane_answers_and_not_before() -
         one.plane.is_silent = True
         scope.start(one.replicas.prepare(1), "prepare")
         await asyncio.sleep(3.0)
-        assert await one.controller.exists(partition_paths.broker(1)) is None
+        assert await one.controller.exists(paths.broker(1)) is None
         assert not one.may_lead
         one.plane.is_silent = False
         await eventually(lambda: one.may_lead)
@@ -109,7 +108,7 @@ async def test_the_broker_process_applies_the_throttle_of_the_store() -> None:
             "leader.replication.throttled.rate": "9",
             "follower.replication.throttled.rate": "7",
         }
-        path = partition_paths.BROKER_DEFAULTS
+        path = paths.BROKER_DEFAULTS
         await one.controller.create(
             path, encode({"version": 1, "config": config}), make_parents=True
         )
@@ -139,7 +138,7 @@ async def test_the_newest_controller_is_known_before_any_is_heard() -> None:
 async def test_instructions_come_through_the_queue_as_they_do_by_a_call() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
-        path = partition_paths.queued(1, 0)
+        path = paths.queued(1, 0)
         row = instruct(replica_state("t-0", 1, 3), broker_epoch=epoch).to_row()
         await one.controller.create(path, encode(row), make_parents=True)
         await eventually(lambda: one.plane.led == {"t-0"})
@@ -186,7 +185,7 @@ async def test_a_restarted_broker_process_begins_another_broker_epoch() -> None:
         await one.replicas.handle(instruct(replica_state("t-0", 1, 4), broker_epoch=first))
         one.plane.restart()
         second = await eventually(lambda: one.ids.epoch if one.ids.epoch > first else 0)
-        node = await one.controller.get(partition_paths.broker(1))
+        node = await one.controller.get(paths.broker(1))
         assert node is not None
         assert node.stat.czxid == second
         with pytest.raises(Fenced):
@@ -228,7 +227,7 @@ async def test_failed_logs_are_published_before_registration_and_after_it() -> N
         epoch = await one.live(scope)
 
         async def published() -> list[str]:
-            node = await one.controller.get(partition_paths.failed(1))
+            node = await one.controller.get(paths.failed(1))
             return [] if node is None else sorted(map(str, decode_failed(node)))
 
         # Before the broker registered: the controller elects with that in mind.
@@ -311,7 +310,7 @@ async def test_a_broker_that_leaves_is_unregistered_and_refuses_instructions() -
         one.plane.calls.clear()
         await eventually(lambda: one.may_lead)
         await one.replicas.leave()
-        assert await one.controller.exists(partition_paths.broker(1)) is None
+        assert await one.controller.exists(paths.broker(1)) is None
         assert one.plane.calls == [Call("stop", ("t-0",))]
         with pytest.raises(AuthorityLost):
             await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
@@ -329,7 +328,7 @@ async def test_a_broker_that_cannot_stop_its_leaders_loses_authority_before_it_l
         scope.start(one.replicas.leave(), "leave")
 
         async def is_gone() -> bool:
-            return await one.controller.exists(partition_paths.broker(1)) is None
+            return await one.controller.exists(paths.broker(1)) is None
 
         await eventually(is_gone)
         assert not one.may_lead
@@ -342,7 +341,7 @@ async def test_a_broker_that_has_left_does_not_register_with_a_new_broker_proces
         await one.replicas.leave()
         one.plane.restart()
         await asyncio.sleep(5.0)
-        assert await one.controller.exists(partition_paths.broker(1)) is None
+        assert await one.controller.exists(paths.broker(1)) is None
 
 
 @in_virtual_time
@@ -353,7 +352,7 @@ async def test_a_silent_process_gets_no_authority_while_its_last_lease_is_waited
         one.replicas.revoke()
         assert not one.may_lead
         # Nobody else leads before that lease is over.
-        node = await one.controller.get(partition_paths.broker(1))
+        node = await one.controller.get(paths.broker(1))
         assert node is not None
         assert node.stat.czxid == epoch
 
@@ -402,7 +401,7 @@ async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> 
             return Fault.CUT
         return None
 
-    state_path = partition_paths.leader_and_isr(named("t-0"))
+    state_path = paths.leader_and_isr(named("t-0"))
     store = MemoryStore(ensemble, faults=mishap)
     party, other = Party(ensemble, store=store), Party(ensemble, 1)
     one = Keeping(party, other)

@@ -8,24 +8,19 @@ import pytest
 
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
 from broker_ctl.errors import ConnectionLoss, CorruptRecord, InvalidName, StoreError, TopicMissing
-from broker_ctl.store import partition_paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.interface import (
-    CreateMode,
-    MetadataStore,
-    NotificationListener,
-    Versioned,
-)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import CreateMode, MetadataStore, NotificationListener, Versioned
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
+from broker_ctl.store.watched_cache import CacheRules
 from tests.contract.backends import Backend, MemoryBackend, ZooKeeperBackend
 from tests.support.time.waiting import eventually
 
@@ -57,7 +52,7 @@ async def controller(backend: Backend) -> MetadataStore:
     await put_topic(store, TOPIC, 2)
     await put_state(store, ONE, STATE)
     await store.create(
-        partition_paths.broker(2),
+        paths.broker(2),
         encode_broker(LiveBroker(2, 0, "b2", 6650), 1),
         mode=CreateMode.EPHEMERAL,
         make_parents=True,
@@ -74,11 +69,11 @@ async def leaders(store: MetadataStore) -> AsyncIterator[PartitionLeaders]:
 
 async def put_topic(store: MetadataStore, name: str, partitions: int) -> None:
     assignment = TopicAssignment(TOPIC_ID, dict.fromkeys(range(partitions), Assignment(REPLICAS)))
-    await put(store, partition_paths.topic(name), encode_topic(assignment))
+    await put(store, paths.topic(name), encode_topic(assignment))
 
 
 async def put_state(store: MetadataStore, partition: TopicPartition, state: LeaderAndIsr) -> None:
-    await put(store, partition_paths.leader_and_isr(partition), encode_state(state))
+    await put(store, paths.leader_and_isr(partition), encode_state(state))
 
 
 async def put(store: MetadataStore, path: str, data: bytes) -> None:
@@ -173,10 +168,10 @@ async def test_a_leader_that_is_gone_has_no_address_and_one_that_moved_has_its_n
     async def is_at(wanted: str) -> bool:
         return await address() == wanted
 
-    await controller.delete(partition_paths.broker(2))
+    await controller.delete(paths.broker(2))
     await eventually(lambda: is_at("nowhere"))
     data = encode_broker(LiveBroker(2, 0, "elsewhere", 6651), 1)
-    await controller.create(partition_paths.broker(2), data, mode=CreateMode.EPHEMERAL)
+    await controller.create(paths.broker(2), data, mode=CreateMode.EPHEMERAL)
     await eventually(lambda: is_at("elsewhere:6651"))
     await put_state(controller, ONE, STATE._replace(leader=NO_LEADER, isr=(3,)))
     await eventually(lambda: is_at("nowhere"))
@@ -201,7 +196,7 @@ async def test_a_broker_without_lookups_watches_nothing(
     assert watched == []
     await followed(leaders)
     await leaders.of_topic(TOPIC)
-    assert set(watched) == {partition_paths.TOPICS, partition_paths.BROKER_IDS}
+    assert set(watched) == {paths.TOPICS, paths.BROKER_IDS}
     # One for each cache, however many ask.
     assert len(watched) == 3
 
@@ -232,7 +227,7 @@ async def test_one_corrupt_node_does_not_hide_the_rest_of_a_large_topic(
     await put_topic(controller, "large", 450)
     for number in (0, 200, 449):
         await put_state(controller, TopicPartition("large", number), STATE)
-    spoilt = partition_paths.leader_and_isr(TopicPartition("large", 200))
+    spoilt = paths.leader_and_isr(TopicPartition("large", 200))
     await controller.set(spoilt, b"{}")
     found = await leaders.of_topic("large")
     assert [led.partition.partition for led in found] == list(range(450))
@@ -243,7 +238,7 @@ async def test_one_corrupt_node_does_not_hide_the_rest_of_a_large_topic(
 async def test_an_assignment_that_does_not_decode_is_not_a_missing_topic(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
-    await controller.set(partition_paths.topic(TOPIC), b"spoilt")
+    await controller.set(paths.topic(TOPIC), b"spoilt")
     with pytest.raises(CorruptRecord, match="orders"):
         await leaders.find(TOPIC, 1)
 
@@ -289,7 +284,7 @@ async def test_a_connection_that_goes_in_the_middle_of_a_topic_is_one_error(
     read = store.get
 
     async def cut(path: str) -> Versioned | None:
-        if partition_paths.partition_of_state(path) is not None:
+        if paths.partition_of_state(path) is not None:
             raise ConnectionLoss("the connection is gone")
         return await read(path)
 

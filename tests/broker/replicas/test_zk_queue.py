@@ -11,10 +11,10 @@ from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Notification, SessionEvent
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually
@@ -56,12 +56,12 @@ class Queued:
             await self.put_raw(number, encode(row))
 
     async def put_raw(self, number: int, data: bytes) -> None:
-        path = partition_paths.queued(1, number)
+        path = paths.queued(1, number)
         await self.controller.store.create(path, data, make_parents=True)
 
     async def waiting(self) -> list[int]:
         """Numbers of those that are not acknowledged."""
-        names = await self.controller.store.children(partition_paths.queue(1))
+        names = await self.controller.store.children(paths.queue(1))
         return [int(name) for name in names]
 
     async def is_empty(self) -> bool:
@@ -104,7 +104,7 @@ async def test_instructions_are_deleted_in_order_and_not_before_they_are_applied
             if notification.change.name == "DELETED":
                 gone.append((notification.path[-2:], len(one.seen)))
 
-        await one.controller.store.watch(partition_paths.queue(1), heard)
+        await one.controller.store.watch(paths.queue(1), heard)
         await one.put(*range(10, 40))
         await eventually(one.is_empty)
         assert one.seen == list(range(10, 40))
@@ -186,7 +186,7 @@ async def test_a_queue_that_the_controller_empties_under_its_reader_works_on() -
         await one.put(*range(1, 30))
         await eventually(lambda: one.seen)
         for number in await one.waiting():
-            await one.controller.store.delete(partition_paths.queued(1, number))
+            await one.controller.store.delete(paths.queued(1, number))
         await one.put(50)
         await eventually(lambda: one.seen[-1] == 50)
         await eventually(one.is_empty)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError, HttpError, StoreError
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_state
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.chaos.cluster.cluster import DAEMONS, Broker, Cluster, now_s
@@ -183,7 +182,7 @@ class Replication:
     async def _states(self) -> dict[TopicPartition, LeaderAndIsr]:
         states = {}
         for partition in self._partitions:
-            path = partition_paths.leader_and_isr(partition)
+            path = paths.leader_and_isr(partition)
             try:
                 await self._cluster.observer.sync(path)
                 node = await self._cluster.observer.get(path)

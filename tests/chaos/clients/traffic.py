@@ -5,8 +5,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Topic
+from broker_ctl.core.model.names import Bundle, Topic
 from broker_ctl.errors import HttpError, StoreError
 from broker_ctl.store import paths
 from tests.chaos.clients.lookups import Lookups

@@ -9,9 +9,9 @@ from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import ReplicaError
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.storage import DirectoryStorage
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook import replica_wire
 from docs.examples.reference_broker import ReferenceBroker

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psutil
 
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.errors import HttpError
 from tests.chaos.clients.traffic import Traffic
 from tests.chaos.cluster.cluster import DAEMONS, RECOVERY_S, SESSION_S, Broker, Cluster, now_s
@@ -165,5 +165,5 @@ def _judge(found: Outage) -> None:
         found.violations.append(f"memory grew by {found.growth_mb} MB")
     if found.back_s is None or found.back_s > RECOVERY_S:
         found.violations.append(f"I6: all was served again after {found.back_s} s")
-    if found.exit_code_with_limit != exit_codes.RETRIES_USED_UP:
+    if found.exit_code_with_limit != exits.RETRIES_USED_UP:
         found.violations.append(f"with a limit: exit code {found.exit_code_with_limit}")

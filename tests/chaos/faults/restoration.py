@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from tests.chaos.clients.traffic import Traffic
 from tests.chaos.cluster.cluster import Cluster, now_s
 from tests.chaos.cluster.topics import topics
@@ -142,7 +142,7 @@ async def _judge_ends(cluster: Cluster, found: Restored) -> None:
         found.violations.append(f"daemons met a copy of the servers, and {error}")
     codes = [broker.daemon.exit_code for broker in cluster.brokers]
     found.exit_codes += codes
-    if set(codes) != {exit_codes.HISTORY_BEHIND}:
+    if set(codes) != {exits.HISTORY_BEHIND}:
         found.violations.append(f"daemons met a copy of the servers, and ended with {codes}")
 
 

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from broker_ctl import codec
-from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.core.model.names import BundleRange
+from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
-from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 

@@ -11,9 +11,8 @@ from itertools import count
 from typing import Final
 
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import LeadEpoch

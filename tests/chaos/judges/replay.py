@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import LeadEpoch

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import (
     ControllerRecord,
     encode_broker,
@@ -39,21 +39,21 @@ def elected(session: int, epoch: int) -> Said:
 
 def registered(broker: int, session: int) -> Said:
     live = LiveBroker(broker, 0, "h", 9000 + broker)
-    return session, [(partition_paths.broker(broker), encode_broker(live, 0))]
+    return session, [(paths.broker(broker), encode_broker(live, 0))]
 
 
 def topic(session: int, *replicas: int) -> Said:
     assignment = TopicAssignment("0" * 32, {0: Assignment(replicas)})
-    return session, [(partition_paths.topic("t"), encode_topic(assignment))]
+    return session, [(paths.topic("t"), encode_topic(assignment))]
 
 
 def state(session: int, written: LeaderAndIsr) -> Said:
-    return session, [(partition_paths.leader_and_isr(PARTITION), encode_state(written))]
+    return session, [(paths.leader_and_isr(PARTITION), encode_state(written))]
 
 
 def unclean() -> Said:
     rules = encode_topic_rules(TopicRules(is_unclean_allowed=True), {})
-    return 9, [(partition_paths.topic_configuration("t"), rules)]
+    return 9, [(paths.topic_configuration("t"), rules)]
 
 
 START: Sequence[Said] = (
@@ -78,18 +78,18 @@ def test_a_life_without_fault() -> None:
         # The leader leaves one out; the controller gives the partition to another, and dies.
         state(11, BEGIN._replace(isr=(1, 2))),
         state(11, BEGIN._replace(leader=2, leader_epoch=1, isr=(1, 2))),
-        (11, [(partition_paths.queued(2, 0), b"{}")]),
-        (11, [(ELECTED.node_path, None), (partition_paths.broker(1), None)]),
+        (11, [(paths.queued(2, 0), b"{}")]),
+        (11, [(ELECTED.node_path, None), (paths.broker(1), None)]),
         elected(13, 2),
         state(13, LeaderAndIsr(2, 2, (2,), 2)),
         # Back in a session of its own, it is let in again.
         registered(1, 21),
         state(12, LeaderAndIsr(2, 2, (1, 2), 2)),
-        (13, [(partition_paths.topic("t"), topic(13, 2, 1)[1][0][1])]),
+        (13, [(paths.topic("t"), topic(13, 2, 1)[1][0][1])]),
         # All die; the last of them comes back.
         state(13, LeaderAndIsr(NO_LEADER, 3, (2,), 2)),
         state(13, LeaderAndIsr(2, 4, (2,), 2)),
-        (13, [(partition_paths.leader_and_isr(PARTITION), None)]),
+        (13, [(paths.leader_and_isr(PARTITION), None)]),
     )
     assert found == []
     assert history.states == {}
@@ -154,10 +154,10 @@ def test_an_unclean_election_that_is_allowed_is_counted() -> None:
         ([state(11, BEGIN._replace(leader=2))], "more than the ISR"),
         ([state(11, BEGIN._replace(isr=(2, 3)))], "the leader is not in sync"),
         ([state(11, BEGIN._replace(is_recovering=True))], "recovering all at once"),
-        ([(12, [(partition_paths.queued(2, 0), b"{}")])], "the instruction"),
+        ([(12, [(paths.queued(2, 0), b"{}")])], "the instruction"),
         ([topic(12, 1, 2)], "the assignment of t"),
-        ([(12, [(partition_paths.leader_and_isr(PARTITION), None)])], "the end of t-0"),
-        ([(11, [(partition_paths.leader_and_isr(PARTITION), b"{")])], "leaderAndISR"),
+        ([(12, [(paths.leader_and_isr(PARTITION), None)])], "the end of t-0"),
+        ([(11, [(paths.leader_and_isr(PARTITION), b"{")])], "leaderAndISR"),
     ],
 )
 def test_each_breach_is_found(said: Sequence[Said], complaint: str) -> None:

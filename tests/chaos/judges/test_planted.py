@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.dataplane.bundles.tokens import RingTokens
+from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from tests.chaos.judges import evidence as judges
 from tests.chaos.judges import replay
 from tests.chaos.judges.acts import Guard, SharedLog

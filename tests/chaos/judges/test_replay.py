@@ -6,11 +6,8 @@ from itertools import count
 import pytest
 
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import LeadEpoch, Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData

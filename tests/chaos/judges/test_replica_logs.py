@@ -1,7 +1,6 @@
 """Each way to lose a committed record, or to have two logs that differ, is found."""
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,

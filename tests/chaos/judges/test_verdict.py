@@ -1,8 +1,6 @@
 """Acts against reigns: each kind of wrong act is found."""
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.judges.replay import Reign, Replay
 from tests.chaos.judges.verdict import (

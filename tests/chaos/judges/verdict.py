@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from broker_ctl.dataplane.bundles.ownership_checker import judge
-from broker_ctl.dataplane.bundles.serve_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent, judge
 from tests.chaos.judges.replay import Reign, Replay
 from tests.chaos.judges.wall_clock import WallClock
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from tests.benchmarks.lines.progress import report_progress

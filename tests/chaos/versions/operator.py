@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.codec import decode
 from broker_ctl.errors import HttpError, StoreError
 from broker_ctl.store import paths

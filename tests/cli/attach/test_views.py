@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.attach.views import LineView, LiveView
+from broker_ctl.cli.attach_runner import LineView, LiveView
 
 BUNDLE = "public/default/0x00000000_0x15555555"
 MOVE: dict[str, Any] = {

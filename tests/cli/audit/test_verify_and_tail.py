@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from broker_ctl.cli.audit.following import FollowedLog
+from broker_ctl.cli.audit import FollowedLog
 from broker_ctl.cli.main import main
-from broker_ctl.security.audit.file import AuditFile
+from broker_ctl.security.audit.log import AuditFile
 
 
 def run(*arguments: str | Path) -> Result:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.cli.balancing.reasons import reason_text
+from broker_ctl.cli.balancing import reason_text
 from broker_ctl.core.cluster.decisions import Reason
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.cluster import monitor
+from broker_ctl.cli import monitor
 from broker_ctl.cli.main import main
 from broker_ctl.store import paths
 from tests.support.rules.json_units import out_of_system

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.cluster.status_screen import render
+from broker_ctl.cli.status_screen import render
 
 NEWEST = "skip public/default/0x00000000_0x40000000: too few topics: fewer than 2"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.cli.diagnosis.bundle_file import BundleFile
-from broker_ctl.cli.diagnosis.redaction import Redaction
+from broker_ctl.cli.diagnosis import BundleFile, Redaction
 
 
 def test_a_bundle_is_its_owner_s_from_the_moment_it_is_made(

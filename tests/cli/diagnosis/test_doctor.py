@@ -19,8 +19,8 @@ from kazoo.client import KazooClient
 from broker_ctl.broker.load.host_usage import HostSampler
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.daemon.doctor import machine, tick
-from broker_ctl.settings.fingerprints import fingerprints, is_of_cluster
+from broker_ctl.daemon.doctor import ensemble, machine
+from broker_ctl.settings.effect import fingerprints, is_of_cluster
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import Registration
@@ -144,7 +144,7 @@ def test_the_tick_is_asked_of_the_admin_server(monkeypatch: pytest.MonkeyPatch) 
         answering((b"srvr", SRVR), (b"conf", REFUSED)) as port,
         answering((b"GET /commands/configuration", head + body)) as admin,
     ):
-        monkeypatch.setattr(tick, "_ADMIN_PORT", admin)
+        monkeypatch.setattr(ensemble, "_ADMIN_PORT", admin)
         row = Patient(f"127.0.0.1:{port}").row("tickTime", code=WRONG)
     assert row["found"] == f"500 ms, says the admin server; {TICK}=500"
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.cli.diagnosis import bundle_file, local_facts
-from broker_ctl.cli.diagnosis.redaction import Redaction
+from broker_ctl.cli import diagnosis
+from broker_ctl.cli.diagnosis import Redaction
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import CLUSTER, TOKEN
 from tests.support.http.web_server import free_port
@@ -142,9 +142,9 @@ def test_no_planted_secret_is_found(cluster: Cluster, planted: Path) -> None:
 def test_parts_are_bounded(
     cluster: Cluster, planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_file, "_MEMBER_BYTES", 3_000)
-    monkeypatch.setattr(bundle_file, "_TOTAL_BYTES", 8_000)
-    monkeypatch.setattr(local_facts, "_END_BYTES", 2_000)
+    monkeypatch.setattr(diagnosis, "_MEMBER_BYTES", 3_000)
+    monkeypatch.setattr(diagnosis, "_TOTAL_BYTES", 8_000)
+    monkeypatch.setattr(diagnosis, "_END_BYTES", 2_000)
     log = planted / "long.log"
     log.write_text("".join(f"line {number}\n" for number in range(1_000)), encoding="utf-8")
     found = collect(cluster, planted, "--log", str(log))
@@ -157,7 +157,7 @@ def test_parts_are_bounded(
 def test_the_end_of_a_log_begins_with_a_whole_line(
     cluster: Cluster, planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_facts, "_END_BYTES", 100)
+    monkeypatch.setattr(diagnosis, "_END_BYTES", 100)
     log = planted / "long.log"
     log.write_text("".join(f"line {number:04}\n" for number in range(50)), encoding="utf-8")
     lines = collect(cluster, planted, "--log", str(log))["logs/0-long.log"].splitlines()

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.cli.install.roff import every_command, manual_page
+from broker_ctl.cli.install import every_command, manual_page
 from broker_ctl.cli.main import main
 
 # Requests that pages use; a line of text never begins like one.

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from broker_ctl.cli import partition_arguments, reassign
 from broker_ctl.cli.main import main
-from broker_ctl.cli.partitions import params, reassign
-from broker_ctl.cli.partitions.reassign_progress import Pace
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
+from broker_ctl.cli.reassign import Pace
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicPartition, TopicRules
 from broker_ctl.errors import InvalidReplicas
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.controller_admin import NAMELESS, NEW_ID, MemoryControllerAdmin
@@ -614,7 +613,7 @@ def test_the_controller_is_shown(cluster: Cluster) -> None:
 def test_a_long_preview_says_how_many_there_are_more(
     cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
-    more = params._MOST_SHOWN + 5
+    more = partition_arguments._MOST_SHOWN + 5
     options = ["--partitions", str(more), "--replication-factor", "1", "--dry-run"]
     shown = cluster.run(*CREATE, *options)
     assert "and 5 more; --output json has all" in shown.stdout

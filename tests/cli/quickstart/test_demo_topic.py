@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.cli.quickstart.demo_topic import TOPIC, create_topic, overview, sentence
+from broker_ctl.cli.status_screen import TOPIC, create_topic, overview, sentence
 from broker_ctl.errors import EmbeddedError, InvalidReplicas
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import serving_brokers

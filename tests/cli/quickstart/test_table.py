@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.quickstart.table import DemoSnapshot, render
+from broker_ctl.cli.status_screen import DemoSnapshot, render_demo
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
 URLS = ["http://127.0.0.1:40001", "http://127.0.0.1:40002"]
@@ -48,7 +48,7 @@ def overview(brokers: int, bundles: int) -> dict[str, Any]:
 
 def lines(picture: DemoSnapshot, width: int, height: int) -> list[str]:
     out = StringIO()
-    Console(file=out, width=width, height=height).print(render(picture, height))
+    Console(file=out, width=width, height=height).print(render_demo(picture, height))
     return out.getvalue().splitlines()
 
 

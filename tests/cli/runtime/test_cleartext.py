@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.runtime.cleartext import crosses_in_the_clear
+from broker_ctl.cli.runtime.secret_files import crosses_in_the_clear
 
 SECRET = "a-secret-of-many-characters"
 

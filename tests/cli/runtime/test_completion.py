@@ -11,7 +11,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.runtime import live_names
+from broker_ctl.cli.runtime import verbs
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES
 from tests.support.http.web_server import free_port
@@ -51,7 +51,7 @@ def test_a_name_that_a_shell_would_read_is_not_offered(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["$(touch${IFS}x):8080", "-oProxyCommand=x:1", "a b:1", "a;b:1", "'a':1", "a:1"]
-    monkeypatch.setattr(live_names, "_ask", lambda *_: names)
+    monkeypatch.setattr(verbs, "_ask", lambda *_: names)
     assert complete("drain", *asking(cluster, tmp_path)) == ["a:1"]
 
 
@@ -64,7 +64,7 @@ def test_without_a_daemon_there_are_no_names_and_no_errors(
 
 
 def test_a_daemon_that_does_not_answer_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_names, "_LIMIT_S", 0.1)
+    monkeypatch.setattr(verbs, "_LIMIT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert complete("drain", "--url", url) == []

@@ -6,12 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.cli.runtime import watching
-from broker_ctl.cli.runtime.confirmation import confirm
-from broker_ctl.cli.runtime.formats import Output, output_option
-from broker_ctl.cli.runtime.output import echo, echo_json
+from broker_ctl.cli.runtime import verbs
+from broker_ctl.cli.runtime.output import Output, echo, echo_json, output_option
 from broker_ctl.cli.runtime.target import Target
-from broker_ctl.cli.runtime.watching import is_on_screen, watch_option
+from broker_ctl.cli.runtime.verbs import confirm, is_on_screen, watch_option
 from broker_ctl.errors import HttpError
 
 VALUE = {"name": "a: b", "load_bytes": 2048, "rows": [{"x": None}, {"x": "\x1b[31m", "y": [1]}]}
@@ -67,7 +65,7 @@ def watch(rounds: Rounds, count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[
         if next(left, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "pause", pause)
+    monkeypatch.setattr(verbs, "pause", pause)
 
     @click.command()
     @watch_option
@@ -125,8 +123,8 @@ def test_the_terminal_is_cleared_when_what_comes_next_is_known(
     def pause(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "pause", pause)
+    monkeypatch.setattr(verbs, "pause", pause)
     monkeypatch.setattr(click, "clear", lambda: drawn.append("clear"))
-    monkeypatch.setattr(watching, "_is_terminal", lambda: True)
+    monkeypatch.setattr(verbs, "_is_terminal", lambda: True)
     result = CliRunner().invoke(verb, ["--watch"])
     assert (result.exit_code, result.stdout, drawn) == (0, "shown\n", ["clear"])

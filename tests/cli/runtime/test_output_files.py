@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from broker_ctl.cli.runtime.output_files import atomic_output
+from broker_ctl.cli.runtime.output import atomic_output
 
 
 def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:

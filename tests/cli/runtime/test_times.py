@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from broker_ctl.cli.runtime.times import PastTime
+from broker_ctl.cli.runtime.output import PastTime
 from broker_ctl.clock import SystemClock
 
 

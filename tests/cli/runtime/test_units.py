@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.cli.runtime.output import print_facts
-from broker_ctl.cli.runtime.units import label_of, unit_of, value_text
+from broker_ctl.cli.runtime.output import label_of, print_facts, unit_of, value_text
 from tests.support.rules.json_units import out_of_system
 
 MIB = 1024 * 1024

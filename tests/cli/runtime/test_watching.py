@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.cli.runtime.watching import watch_option
+from broker_ctl.cli.runtime.verbs import watch_option
 
 
 class _Interrupting:

@@ -18,12 +18,12 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli import replays
 from broker_ctl.cli.main import main
-from broker_ctl.cli.simulate import replay_pool
-from broker_ctl.cli.simulate.replays import Run, contestant_of
-from broker_ctl.cli.simulate.simulate import SENTENCES
+from broker_ctl.cli.replays import Run, contestant_of
+from broker_ctl.cli.simulate import SENTENCES
 from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.simulation.scenarios.catalogue import NAMES
+from broker_ctl.simulation.scenarios import NAMES
 from broker_ctl.simulation.traces.trace_files import read_traffic
 from tests.support.rules.json_units import out_of_system
 
@@ -231,7 +231,7 @@ def test_a_process_that_is_begun_is_not_begun_by_halves() -> None:
     try:
         pool, runs = cast("ProcessPoolExecutor", Pool()), cast("list[Run]", ["a", "b"])
         with pytest.raises(KeyboardInterrupt):
-            replay_pool._submit(pool, runs)
+            replays._submit(pool, runs)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.set_wakeup_fd(woken)

@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key, l
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
 from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.jwt_keys import JwtKey
-from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
+from broker_ctl.security.jwt import JwtKey, JwtRules, JwtTokens
 from broker_ctl.security.static_tokens import StaticTokens
 
 # Of Pulsar's documentation (security-jwt): header, claims, signature.

@@ -10,14 +10,9 @@ from collections.abc import Sequence
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import BuildAdmin
 from broker_ctl.controller.procedures.procedure import Procedure
-from broker_ctl.core.partitions.values import (
-    DEFAULT_RULES,
-    NO_LEADER,
-    LeaderAndIsr,
-    TopicRules,
-)
+from broker_ctl.core.partitions.values import DEFAULT_RULES, NO_LEADER, LeaderAndIsr, TopicRules
 from broker_ctl.errors import OperationTimeout
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     Create,
     Delete,
@@ -34,7 +29,7 @@ from broker_ctl.store.records.partitions import (
     encode_request,
     encode_state,
 )
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,

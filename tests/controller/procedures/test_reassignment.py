@@ -12,9 +12,13 @@ import pytest
 
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.state.batch_writer import CHUNK
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
+from broker_ctl.core.partitions.values import (
+    DEFAULT_RULES,
+    Assignment,
+    ControllerRules,
+    TopicAssignment,
+    TopicPartition,
+)
 from broker_ctl.errors import (
     InvalidReplicas,
     MultiFailed,
@@ -23,7 +27,7 @@ from broker_ctl.errors import (
     SessionExpired,
     TopicMissing,
 )
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     Change,
     Check,
@@ -34,7 +38,7 @@ from broker_ctl.store.interface import (
     SetData,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import (
     Story,

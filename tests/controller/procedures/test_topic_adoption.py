@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from broker_ctl.codec import encode
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import DEFAULT_RULES, LeaderAndIsr
+from broker_ctl.core.partitions.values import DEFAULT_RULES, LeaderAndIsr, TopicPartition
 from broker_ctl.errors import BrokerCtlError, NoController, OrderConflict, TopicMissing
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
@@ -33,14 +32,14 @@ from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 
 P0, P1, P2 = (partition("t", number) for number in range(3))
-PATH = partition_paths.topic("t")
+PATH = paths.topic("t")
 ID = "5f" * 16
 NODE = encode({"version": 1, "partitions": {"0": [1, 2], "1": [2, 1], "2": [1, 2]}})
 STATE = {"version": 1, "controller_epoch": 90, "leader": 2, "leader_epoch": 7, "isr": [2]}
 
 
 def test_kafkas_states_stand_where_kafka_has_them() -> None:
-    assert partition_paths.kafka_state(P1) == "/brokers/topics/t/partitions/1/state"
+    assert paths.kafka_state(P1) == "/brokers/topics/t/partitions/1/state"
 
 
 @pytest.mark.parametrize("given", [ID, None])
@@ -67,7 +66,7 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
             (1, "kafka", -1, [1], 4),
             (2, "none", -1, [], -1),
         ]
-        assert await cluster.operator.get(partition_paths.partition(P0)) is None
+        assert await cluster.operator.get(paths.partition(P0)) is None
         reply = await admin.adopt_topic("t", given, is_dry_run=False)
         assert reply["partitions"] == dry["partitions"]
         assert await cluster.led(P0, 2) == LeaderAndIsr(2, 7, (2,), 1, version=0)
@@ -107,7 +106,7 @@ async def test_states_in_the_form_of_the_design_are_adopted() -> None:
     async with partition_cluster(1, 2) as cluster:
         await cluster.operator.create(PATH, encode({"0": [1, 2]}))
         await cluster.operator.create(
-            partition_paths.leader_and_isr(P0), encode({"leader": 2, "ISR": [2]}), make_parents=True
+            paths.leader_and_isr(P0), encode({"leader": 2, "ISR": [2]}), make_parents=True
         )
         admin = admin_of(running := await cluster.lead(procedures()))
         assert running.term.context.unreadable == {PATH}
@@ -143,8 +142,8 @@ async def test_replicas_that_brokers_hold_under_the_adopted_id_stay() -> None:
         await eventually(first.task.done)
         await cluster.operator.set(PATH, NODE)
         # What Kafka has left there is older than ours.
-        await cluster.operator.create(partition_paths.kafka_partitions("t"))
-        path = partition_paths.kafka_state(P0)
+        await cluster.operator.create(paths.kafka_partitions("t"))
+        path = paths.kafka_state(P0)
         await cluster.operator.create(path.rpartition("/")[0])
         await cluster.operator.create(path, encode(STATE))
         admin = admin_of(second := await cluster.lead(procedures()))
@@ -185,7 +184,7 @@ async def test_a_topic_that_is_not_there_is_not_adopted() -> None:
 async def test_a_topic_that_is_being_deleted_is_not_adopted() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        await cluster.operator.create(partition_paths.deletion("t"))
+        await cluster.operator.create(paths.deletion("t"))
         await refused(cluster, TopicMissing, "t is being deleted; without /admin/delete_topics/t")
 
 
@@ -279,7 +278,7 @@ async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
 
 
 def makes_states(operations: Sequence[Operation]) -> bool:
-    path = partition_paths.leader_and_isr(P0)
+    path = paths.leader_and_isr(P0)
     return any(isinstance(one, Create) and one.path == path for one in operations)
 
 
@@ -303,11 +302,11 @@ async def test_states_that_change_before_they_are_taken_over_are_judged_again() 
             if makes_states(operations):
                 trying.before = None
                 state = encode({**STATE, "leader": 1, "leader_epoch": 8, "isr": [1]})
-                await cluster.operator.set(partition_paths.kafka_state(P0), state)
+                await cluster.operator.set(paths.kafka_state(P0), state)
 
         trying.before = led_on
         # A node of a partition without a state does not block the adoption.
-        await cluster.operator.create(partition_paths.partition(P0))
+        await cluster.operator.create(paths.partition(P0))
         await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert trying.before is None
         assert await cluster.led(P0, 1) == LeaderAndIsr(1, 8, (1,), 1, version=0)
@@ -375,12 +374,12 @@ async def test_an_adopted_topic_is_deleted_with_all_that_kafka_has_left() -> Non
 async def test_a_state_of_ours_that_cannot_be_read_is_not_written_over() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        await cluster.operator.create(partition_paths.partition(P0))
-        await cluster.operator.create(partition_paths.leader_and_isr(P0), b"{")
+        await cluster.operator.create(paths.partition(P0))
+        await cluster.operator.create(paths.leader_and_isr(P0), b"{")
         admin = admin_of(running := await cluster.lead(procedures()))
         await admin.adopt_topic("t", ID, is_dry_run=False)
-        unreadable = {partition_paths.leader_and_isr(P0)}
+        unreadable = {paths.leader_and_isr(P0)}
         await eventually(lambda: running.term.context.unreadable == unreadable)
         state = encode_state(LeaderAndIsr(1, 9, (1,), 1))
-        await cluster.operator.set(partition_paths.leader_and_isr(P0), state)
+        await cluster.operator.set(paths.leader_and_isr(P0), state)
         assert (await cluster.led(P0, 1)).leader_epoch == 9

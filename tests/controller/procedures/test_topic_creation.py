@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     Assignment,
+    ControllerRules,
     TopicAssignment,
     TopicRules,
 )
@@ -23,7 +23,7 @@ from broker_ctl.errors import (
     TopicExists,
     TopicMissing,
 )
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
     decode_configuration,
@@ -31,7 +31,7 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
@@ -78,10 +78,10 @@ async def test_a_new_topic_has_its_configuration_and_a_leader_when_the_reply_com
         assert topic.partitions == {0: Assignment((2, 1)), 1: Assignment((3, 1))}
         # As Kafka writes the 16 bytes of its ids.
         assert len(urlsafe_b64decode(f"{topic.topic_id}==")) == 16
-        node = await cluster.operator.get(partition_paths.topic_configuration("t"))
+        node = await cluster.operator.get(paths.topic_configuration("t"))
         assert node is not None
         assert decode_topic_rules(node) == rules
-        made = await cluster.operator.exists(partition_paths.topic("t"))
+        made = await cluster.operator.exists(paths.topic("t"))
         assert made is not None
         assert made.czxid == node.stat.czxid, "one transaction"
         await eventually(lambda: holders(cluster, P0) == {1, 2})
@@ -108,7 +108,7 @@ async def test_settings_apply_to_a_new_topic_without_a_configuration_at_once() -
 async def test_other_keys_that_were_configured_for_the_name_before_are_kept() -> None:
     async with catching_up(1) as (cluster, _):
         admin = admin_of(await cluster.lead(procedures()))
-        path = partition_paths.topic_configuration("t")
+        path = paths.topic_configuration("t")
         before = encode_topic_rules(TopicRules(min_isr=3), {"retention.ms": "1"})
         await cluster.operator.create(path, before)
         rules = TopicRules(is_unclean_allowed=True)
@@ -147,7 +147,7 @@ async def test_a_topic_that_cannot_be_is_refused_in_a_dry_run_alike(
         await admin.create_topic("old", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         with pytest.raises(error, match=said):
             await admin.create_topic(topic, replicas, DEFAULT_RULES, is_dry_run=is_dry_run)
-        assert await cluster.operator.children(partition_paths.TOPICS) == ["old"]
+        assert await cluster.operator.children(paths.TOPICS) == ["old"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_a_topic_that_could_never_commit_is_refused(
         own = TopicRules(min_isr=min_isr)
         with pytest.raises(InvalidReplicas, match="t-1 has 2 replicas, fewer than its min ISR of"):
             await admin.create_topic("t", {0: (1, 2, 3), 1: (1, 2)}, own, is_dry_run=is_dry_run)
-        assert await cluster.operator.children(partition_paths.TOPICS) == []
+        assert await cluster.operator.children(paths.TOPICS) == []
         await admin.create_topic("t", {0: (1, 2, 3)}, own, is_dry_run=is_dry_run)
         if not is_dry_run:
             with pytest.raises(InvalidReplicas, match="fewer than its min ISR of 3"):
@@ -215,7 +215,7 @@ async def test_a_topic_that_another_client_grows_first_is_not_overwritten() -> N
         topic = await topic_of(cluster, "t")
         assert topic is not None
         grown = replace(topic, partitions={**topic.partitions, 1: Assignment((2,))})
-        write = cluster.operator.set(partition_paths.topic("t"), encode_topic(grown))
+        write = cluster.operator.set(paths.topic("t"), encode_topic(grown))
         grow = admin.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
         with pytest.raises(ExceptionGroup) as caught:
             await while_it_waits(running, grow, write)
@@ -225,10 +225,10 @@ async def test_a_topic_that_another_client_grows_first_is_not_overwritten() -> N
 
 async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
     """Delete the nodes as a tool does that does not go through the controller."""
-    for path in (partition_paths.leader_and_isr(P0), partition_paths.partition(P0)):
+    for path in (paths.leader_and_isr(P0), paths.partition(P0)):
         await cluster.operator.delete(path)
     if with_topic:
-        await cluster.operator.delete(partition_paths.topic("t"))
+        await cluster.operator.delete(paths.topic("t"))
 
 
 @in_virtual_time
@@ -272,7 +272,7 @@ async def test_a_topic_whose_state_was_deleted_meanwhile_still_grows() -> None:
 @in_virtual_time
 async def test_parent_nodes_are_created_with_the_first_topic() -> None:
     async with catching_up(1) as (cluster, _):
-        for path in (partition_paths.TOPIC_CONFIGURATION, "/config", partition_paths.TOPICS):
+        for path in (paths.TOPIC_CONFIGURATION, "/config", paths.TOPICS):
             await cluster.operator.delete(path)
         admin = admin_of(await cluster.lead(procedures()))
         await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
@@ -290,7 +290,7 @@ async def test_a_dry_run_writes_nothing() -> None:
         assert reply["partitions"] == [{"topic": "u", "partition": 0, "replicas": [1, 2]}]
         grown = await admin.grow_topic("t", 2, {}, is_dry_run=True)
         assert [row["partition"] for row in grown["partitions"]] == [1]
-        assert await cluster.operator.children(partition_paths.TOPICS) == ["t"]
+        assert await cluster.operator.children(paths.TOPICS) == ["t"]
         assert cluster.operator.last_zxid == zxid
 
 

@@ -9,17 +9,17 @@ import pytest
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     Assignment,
+    ControllerRules,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
 from broker_ctl.errors import NoAuth, OperationTimeout, TopicExists, TopicMissing
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     BulkStore,
     Change,
@@ -30,9 +30,8 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
-from broker_ctl.store.signed.signatures import ZnodeSignatures
-from broker_ctl.store.signed.store import SignedStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.store.signed import SignedStore, ZnodeSignatures
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import (
     Story,

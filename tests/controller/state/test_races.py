@@ -10,10 +10,10 @@ import pytest
 
 from broker_ctl.controller.state import batch_writer
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, MetadataStore, Operation, SetData
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
@@ -135,7 +135,7 @@ async def test_one_partition_whose_node_is_gone_does_not_keep_the_others_from_a_
 
         async def delete(_: Sequence[Operation]) -> None:
             store.before = None
-            await cluster.operator.delete(partition_paths.leader_and_isr(P0))
+            await cluster.operator.delete(paths.leader_and_isr(P0))
 
         store.before = delete
         await cluster.stop_broker(1)
@@ -154,13 +154,13 @@ async def test_its_own_writes_come_back_and_cost_no_read_and_those_of_leaders_ar
         await cluster.stop_broker(2)
         await eventually(lambda: running.value("under_replicated") == MANY)
         await eventually(lambda: len(running.term.queue) == 0)
-        states = {partition_paths.leader_and_isr(partition("t", n)) for n in range(MANY)}
+        states = {paths.leader_and_isr(partition("t", n)) for n in range(MANY)}
         assert states.isdisjoint(store.reads)
         before = await cluster.state(P0)
         assert before is not None
         await cluster.write_isr(P0, 1, 2)
         await eventually(lambda: running.term.context.states[P0].isr == (1, 2))
-        assert states.intersection(store.reads) == {partition_paths.leader_and_isr(P0)}
+        assert states.intersection(store.reads) == {paths.leader_and_isr(P0)}
 
 
 @in_virtual_time
@@ -199,7 +199,7 @@ async def test_a_partition_whose_parent_is_there_already_is_initialised_with_its
     async with partition_cluster(1, 2) as cluster:
         await cluster.create_topic("t", *[(1, 2)] * MANY)
         for number in range(3, 27, 2):
-            await cluster.operator.create(partition_paths.partition(partition("t", number)))
+            await cluster.operator.create(paths.partition(partition("t", number)))
         running = await cluster.lead()
         await eventually(lambda: running.value("offline") == 0)
         assert len(await all_states(cluster)) == MANY

@@ -8,9 +8,9 @@ import pytest
 
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition, partition_cluster, topic_id
 from tests.support.clusters.partition_procedures import procedures, put_in_kafkas_form
 from tests.support.time.waiting import eventually
@@ -47,7 +47,7 @@ GONE = {**STATE, "leader": -1, "leader_epoch": 4, "isr": [1]}
     ],
 )
 def test_the_topic_of_a_state_of_kafkas_is_known_by_its_path(path: str, topic: str | None) -> None:
-    assert partition_paths.topic_of_kafka_state(path) == topic
+    assert paths.topic_of_kafka_state(path) == topic
 
 
 @pytest.mark.parametrize("is_leading", [True, False])
@@ -88,7 +88,7 @@ async def test_while_nobody_lives_who_was_in_sync_nobody_leads() -> None:
 async def test_a_partition_with_an_invalid_state_has_no_leader_until_the_state_is_corrected(
     state: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = partition_paths.kafka_state(P0)
+    path = paths.kafka_state(P0)
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: state, P1: GONE})
         running = await cluster.lead(procedures())
@@ -107,7 +107,7 @@ async def test_a_partition_with_an_invalid_state_has_no_leader_until_the_state_i
 
 
 def makes_states(operations: Sequence[Operation]) -> bool:
-    path = partition_paths.leader_and_isr(P0)
+    path = paths.leader_and_isr(P0)
     return any(isinstance(one, Create) and one.path == path for one in operations)
 
 
@@ -120,7 +120,7 @@ async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> No
             if makes_states(operations):
                 trying.before = None
                 state = encode({**STATE, "leader": 1, "leader_epoch": 8, "isr": [1]})
-                await cluster.operator.set(partition_paths.kafka_state(P0), state)
+                await cluster.operator.set(paths.kafka_state(P0), state)
 
         trying.before = led_on
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
@@ -137,7 +137,7 @@ async def test_a_partition_whose_kafka_state_keeps_changing_is_led_once_it_stays
         async def led_on(operations: Sequence[Operation]) -> None:
             if makes_states(operations) and next(epochs) < 30:
                 state = encode({**STATE, "leader_epoch": next(epochs)})
-                await cluster.operator.set(partition_paths.kafka_state(P0), state)
+                await cluster.operator.set(paths.kafka_state(P0), state)
 
         trying.before = led_on
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})

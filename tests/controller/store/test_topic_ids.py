@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, SetData
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition, partition_cluster
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 
 P0, P1 = partition("t", 0), partition("t", 1)
-PATH = partition_paths.topic("t")
+PATH = paths.topic("t")
 # The form of Kafka's design v3, and that of Kafka 2.3.
 SEEDS = encode({"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}})
 KAFKAS = encode(
@@ -46,7 +46,7 @@ async def test_a_topic_that_a_hand_wrote_without_an_id_is_led() -> None:
 async def test_topics_that_were_there_before_any_controller_are_led_each_under_its_own_id() -> None:
     async with partition_cluster(1, 2) as cluster:
         await cluster.operator.create(PATH, SEEDS)
-        await cluster.operator.create(partition_paths.topic("u"), KAFKAS)
+        await cluster.operator.create(paths.topic("u"), KAFKAS)
         first = await cluster.lead()
         await cluster.led(P1, 2)
         await cluster.led(partition("u"), 1)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker_ctl.controller.transport.ack_timer import AckTimer
+from broker_ctl.controller.transport.http import AckTimer
 
 
 def test_a_burst_is_one_line_from_its_first_update_to_its_last_response(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")
+    caplog.set_level("INFO", "broker_ctl.controller.transport.http")
     timer = AckTimer(3)
     timer.add(40, 10.0)
     timer.add(2, 10.5)
@@ -24,7 +24,7 @@ def test_a_burst_is_one_line_from_its_first_update_to_its_last_response(
 def test_nothing_is_logged_where_no_update_was_acknowledged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")
+    caplog.set_level("INFO", "broker_ctl.controller.transport.http")
     timer = AckTimer(3)
     timer.finish(1.0)
     timer.add(0, 2.0)

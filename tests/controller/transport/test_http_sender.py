@@ -2,17 +2,15 @@
 
 import pytest
 
-from broker_ctl.broker.replicas.known_replicas import KnownReplica, KnownReplicas
+from broker_ctl.broker.replicas.instructions import KnownReplica, KnownReplicas
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.controller.transport.http_sender import GATHER_S, MANY_REQUESTS
+from broker_ctl.controller.transport.http import GATHER_S, MANY_REQUESTS
 from broker_ctl.controller.transport.messages import FullRequests, encode_comparable
-from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_spans import MAX_SPANS
-from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
+from broker_ctl.core.partitions.instructions import MAX_SPANS, Instruction, ReplicaState
+from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker, TopicPartition
 from broker_ctl.http_client import HttpReply
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.replicas.http_senders import encoder, sender_with, updates
 from tests.support.time.waiting import eventually
 

@@ -3,6 +3,7 @@
 import tracemalloc
 
 from broker_ctl.codec import decode_object
+from broker_ctl.controller.transport.http import SendQueue
 from broker_ctl.controller.transport.messages import (
     MAX_REQUEST_BYTES,
     BrokerRequests,
@@ -10,16 +11,20 @@ from broker_ctl.controller.transport.messages import (
     PartitionUpdate,
     encode_update,
 )
-from broker_ctl.controller.transport.send_queue import SendQueue
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_spans import Span, digest_of
+from broker_ctl.core.partitions.instructions import (
+    Instruction,
+    ReplicaState,
+    ReplicaStop,
+    Span,
+    digest_of,
+)
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
 
 BROKER = LiveBroker(7, 70, "h7", 6650)

@@ -14,10 +14,10 @@ from broker_ctl.controller.transport.messages import (
 )
 from broker_ctl.controller.transport.zk_queue import QueueTransport
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.store import partition_paths
+from broker_ctl.core.partitions.values import ControllerRules
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Delete, MetadataStore, Operation
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
@@ -33,7 +33,7 @@ P0 = partition("t", 0)
 
 
 async def queued(cluster: PartitionCluster, broker: int) -> list[Instruction]:
-    parent = partition_paths.queue(broker)
+    parent = paths.queue(broker)
     found = []
     for name in await cluster.operator.children(parent):
         node = await cluster.operator.get(f"{parent}/{name}")
@@ -107,8 +107,8 @@ async def test_a_state_and_the_instruction_that_announces_it_are_one_transaction
         led = await cluster.led(P0, 2)
         received = [each for each in await queued(cluster, 2) if each.partitions]
         assert [state.state for state in received[0].partitions] == [led]
-        node = await cluster.operator.get(partition_paths.leader_and_isr(P0))
-        parent = partition_paths.queue(2)
+        node = await cluster.operator.get(paths.leader_and_isr(P0))
+        parent = paths.queue(2)
         first = min(await cluster.operator.children(parent))
         node = await cluster.operator.get(f"{parent}/{first}")
         assert node is not None
@@ -126,13 +126,13 @@ async def test_queues_are_numbered_by_the_epoch_and_applied_in_order() -> None:
         await cluster.create_topic("u", (1, 2))
         await cluster.create_topic("v", (1, 2))
         await cluster.led(partition("v"), 1)
-        names = await cluster.operator.children(partition_paths.queue(2))
+        names = await cluster.operator.children(paths.queue(2))
         assert names == sorted(names)
         assert {int(name) // 10**10 for name in names} == {1}
         first.task.cancel()
         await eventually(first.task.done)
         await cluster.lead()
-        left = await cluster.operator.children(partition_paths.queue(2))
+        left = await cluster.operator.children(paths.queue(2))
         assert {int(name) // 10**10 for name in left} == {2}
         received = await queued(cluster, 2)
         assert [each.is_full for each in received] == [True]
@@ -186,9 +186,9 @@ async def test_ends_are_answered_also_for_a_broker_that_dies_before_it_could(
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
         answers = answered(running)
         cluster.receivers[2].is_deaf = True
-        for path in (partition_paths.leader_and_isr(P0), partition_paths.partition(P0)):
+        for path in (paths.leader_and_isr(P0), paths.partition(P0)):
             await cluster.operator.delete(path)
-        await cluster.operator.delete(partition_paths.topic("t"))
+        await cluster.operator.delete(paths.topic("t"))
         await eventually(lambda: len(answers) == 1)
         await cluster.stop_broker(2)
         await eventually(lambda: len(answers) == 2)

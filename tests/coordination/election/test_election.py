@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.coordination.election.election import Election
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Election, Leadership
 from broker_ctl.core.machines.election import STABLE_S, State
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.core.machines.session import State as SessionState
@@ -24,7 +23,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

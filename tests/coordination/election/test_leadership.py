@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.locks import LockBusy, Locks
+from broker_ctl.coordination.locks import Lock, LockBusy, Locks
 from broker_ctl.core.machines.lock import Claim, Event, State
 from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import (
@@ -31,7 +30,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, lagging, parties
 from tests.support.time.waiting import eventually
 

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.membership.peers import HttpPeers
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.membership.cluster import HttpPeers
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.broker import AllowedHosts, BrokerUrls
 from broker_ctl.core.model.commands import (
     Command,
     PrepareTransfer,
 )
-from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerAddresses, PeerHttp

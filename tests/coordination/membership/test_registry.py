@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from broker_ctl.coordination.membership.cluster import PeerRacks
 from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brokers
-from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
@@ -16,7 +16,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

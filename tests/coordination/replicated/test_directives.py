@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, DrainTerms, MaintenanceWindow
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths

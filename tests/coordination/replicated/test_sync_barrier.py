@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
+from broker_ctl.coordination.tree_cache import SyncBarrier
 from broker_ctl.errors import StoreClosed, StoreError
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.time.waiting import eventually
 

@@ -9,7 +9,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import StallWrite
 from broker_ctl.store.records.broker_ctl import LeaseRecord
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, SteppableClock, parties
 from tests.support.time.waiting import eventually
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from broker_ctl.coordination.session.watcher import AuthorityMode
+from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.session import Action, Event, State
 from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, StoreClosed
 from broker_ctl.store import paths
@@ -17,7 +17,7 @@ from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Client
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.model.load_vector import LoadVector
+from broker_ctl.core.model.load import LoadVector
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.views import BUNDLES
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
-from broker_ctl.core.cluster.directives import AuditInfo, Drain
-from broker_ctl.core.cluster.draining import (
+from broker_ctl.core.cluster.directives import (
+    AuditInfo,
+    Drain,
     DrainState,
     drain_progress,
     drain_proposals,
@@ -16,15 +17,12 @@ from broker_ctl.core.cluster.draining import (
     waits_its_turn,
 )
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.alternative_receivers import alternative_receivers
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.pipeline import alternative_receivers
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, RING, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

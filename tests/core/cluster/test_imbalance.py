@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.imbalance import (
     max_over_mean,
     mean_usage,
 )
-from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector, throughput_text
+from broker_ctl.core.model.load import NO_LOAD, LoadVector, throughput_text
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 load = st.builds(LoadVector, st.floats(0, 1), st.floats(0, 1e9))

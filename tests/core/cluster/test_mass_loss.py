@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.cluster.mass_loss import Absences, MassLossRules
+from broker_ctl.core.cluster.surges import Absences, MassLossRules
 
 NONE: frozenset[str] = frozenset()
 ALL = frozenset("abcdefghij")

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import OrderConflict
 
 HOUR_MS = 3_600_000

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Assign, Reason, Split, Transfer
 from broker_ctl.core.cluster.snapshot import in_order, snapshot
 from broker_ctl.core.cluster.view import BundleView, ClusterView, InFlight
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.load import NO_LOAD, BundleLoad
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, Facts, broker, cluster, stats
 

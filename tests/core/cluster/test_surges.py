@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.cluster.surges import Past, Surge
 from broker_ctl.core.machines.surge import TRANSITIONS, Event, State, step
-from broker_ctl.core.rules.surges import SurgeRules
+from broker_ctl.core.rules.rules import SurgeRules
 from broker_ctl.errors import InvalidTransition
 
 RULES = SurgeRules()

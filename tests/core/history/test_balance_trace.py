@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from broker_ctl.core.history.balance_trace import BalancePoint, BalanceTrace
+from broker_ctl.core.history.rows import BalancePoint, BalanceTrace
 
 
 def trace(cycles: int, most: int) -> BalanceTrace:

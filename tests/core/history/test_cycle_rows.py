@@ -25,11 +25,21 @@ from broker_ctl.core.history.cycle_rows import (
     memory_in_bounds,
     rows_of_view,
 )
-from broker_ctl.core.history.decisions import decision_row
-from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
-from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.history.rows import (
+    BoundariesRow,
+    BrokerLoadRow,
+    BundleLoadRow,
+    CapacityRow,
+    decision_row,
+)
+from broker_ctl.core.model.load import (
+    BrokerLoad,
+    BundleStats,
+    LoadVector,
+    ResourceUsage,
+    SystemUsage,
+)
+from broker_ctl.core.model.names import Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 

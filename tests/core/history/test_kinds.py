@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.history.catalog import BUNDLE_LOADS, DECISIONS, KINDS, SESSION_EVENTS
+from broker_ctl.core.history.catalog import (
+    BUNDLE_LOADS,
+    DECISIONS,
+    KINDS,
+    SESSION_EVENTS,
+    STAMP,
+    Stamp,
+    line_of,
+    packed_line_of,
+    parse_line,
+)
 from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, columns_of, is_of, kind
-from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.core.history.lines import STAMP, Stamp, line_of, packed_line_of, parse_line
+from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.errors import CorruptRecord, NewerVersion
 
 INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)

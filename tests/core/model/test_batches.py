@@ -1,4 +1,4 @@
-from broker_ctl.core.model.batches import batched
+from broker_ctl.core.model.counting import batched
 
 
 def test_batches_hold_everything_in_order() -> None:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace
+from broker_ctl.core.model.names import RING_HIGH, Bundle, BundleRange, Namespace
 from broker_ctl.errors import InvalidName
 
 position = st.integers(0, RING_HIGH)

@@ -2,13 +2,9 @@ import pytest
 
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.catalog import SHEDDING
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT, LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.algorithms import SPLITTING, range_equally_divide
 from broker_ctl.errors import SettingsError
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy, host_of
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy, host_of
 from broker_ctl.core.model.names import Namespace
 
 PAID = IsolationPolicy("paid", ("paid/.*",), ("broker-[12]",), ("broker-[23]",))

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import RING_HIGH, Bundle, BundleRange, Namespace, Ring, Topic
 from broker_ctl.errors import BundleGone, InvalidName
 
 NAMESPACE = Namespace("tenant", "ns")

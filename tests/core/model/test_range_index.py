@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.range_index import RangeIndex
+from broker_ctl.core.model.names import BundleRange, RangeIndex
 
 ENDS = st.tuples(st.integers(0, 40), st.integers(0, 40)).filter(lambda ends: ends[0] < ends[1])
 SPANS = ENDS.map(lambda ends: BundleRange(*ends))

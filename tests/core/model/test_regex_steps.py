@@ -6,9 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.core.model import regex_steps
-from broker_ctl.core.model.regex_steps import takes_at_most
-from broker_ctl.core.model.regex_syntax import (
+from broker_ctl.core.model import regular_expressions
+from broker_ctl.core.model.regular_expressions import (
     Alternatives,
     Anchor,
     Char,
@@ -17,6 +16,7 @@ from broker_ctl.core.model.regex_syntax import (
     Repeat,
     Sequence,
     parse,
+    takes_at_most,
 )
 
 MAX_STEPS = 50_000
@@ -106,7 +106,7 @@ PATTERNS = st.recursive(
 
 @pytest.fixture(autouse=True)
 def _no_allowance_for_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex_steps, "_COUNTING_STEPS", 0)
+    monkeypatch.setattr(regular_expressions, "_COUNTING_STEPS", 0)
 
 
 def steps_of(pattern: str, text: str) -> int:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model import safe_regex
-from broker_ctl.core.model.safe_regex import MAX_TEXT_LENGTH, compiled, is_match
+from broker_ctl.core.model import regular_expressions
+from broker_ctl.core.model.regular_expressions import MAX_TEXT_LENGTH, compiled, is_match
 from broker_ctl.errors import InvalidName
 
 USUAL = [
@@ -99,7 +99,7 @@ def test_a_refused_pattern_is_judged_once_whatever_it_is_matched_with(
         judged.append(arguments)
         return False
 
-    monkeypatch.setattr(safe_regex, "takes_at_most", count)
+    monkeypatch.setattr(regular_expressions, "takes_at_most", count)
     pattern = "refused-once-(a+)+b"
     for number in range(20):
         assert not is_match(pattern, f"text-{number}")

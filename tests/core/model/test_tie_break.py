@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.tie_break import rendezvous_choice, splitmix64
+from broker_ctl.core.model.counting import rendezvous_choice, splitmix64
 
 names = st.lists(st.text("abc123", min_size=1), min_size=1, unique=True)
 

@@ -5,12 +5,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.topic_partitions import (
+from broker_ctl.core.model.names import (
     MAX_PARTITIONS,
     NO_TOPIC_PARTITIONS,
+    RING_HIGH,
+    Bundle,
+    BundleRange,
+    Namespace,
+    Ring,
+    Topic,
     TopicPartitions,
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of, is_broker_id
+from broker_ctl.core.model.broker import AllowedHosts, WebAddress, is_broker_id, web_address_host_of
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_nothing_else_is_an_address(text: str) -> None:
     [("B-1:8080", "b-1"), ("[::1]:8080", "::1"), ("b-1", "b-1"), ("", ""), ("x:y", "x:y")],
 )
 def test_a_broker_id_has_a_host(broker_id: str, host: str) -> None:
-    assert host_of(broker_id) == host
+    assert web_address_host_of(broker_id) == host
 
 
 def test_a_list_has_hosts_and_domains() -> None:

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
 

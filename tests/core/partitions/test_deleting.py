@@ -11,8 +11,7 @@ from broker_ctl.core.partitions.instructions import (
     STORAGE_ERROR,
     WRONG_TOPIC_ID,
 )
-from broker_ctl.core.partitions.machines import ReplicaStage
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import ReplicaStage, TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

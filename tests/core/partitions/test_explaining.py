@@ -4,13 +4,13 @@ import pytest
 
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.explaining import reasons
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
 )
 

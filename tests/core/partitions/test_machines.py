@@ -5,12 +5,12 @@ Docs: kafka-state-machines.
 
 import pytest
 
-from broker_ctl.core.partitions.machines import (
+from broker_ctl.core.partitions.values import (
     REPLICA_PREDECESSORS,
     ReplicaStage,
+    TopicPartition,
     step_replica,
 )
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.errors import InvalidTransition
 
 REPLICA = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.partitions.preferring import imbalanced, is_warm
+from broker_ctl.core.partitions.elections import imbalanced, is_warm
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.racks import is_violated, racks_of, racks_used
-from broker_ctl.core.partitions.replanning import replan
-from broker_ctl.core.partitions.spreading import spread
-from broker_ctl.core.partitions.values import Assignment, LiveBroker, TopicAssignment
+from broker_ctl.core.partitions.placing import is_violated, racks_of, racks_used, spread
+from broker_ctl.core.partitions.reassigning import replan
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LiveBroker,
+    TopicAssignment,
+    TopicPartition,
+)
 
 # Racks by broker: 3 to 9 brokers on up to 4 racks of any sizes.
 RACKS = st.lists(st.sampled_from("abcd"), min_size=3, max_size=9).map(

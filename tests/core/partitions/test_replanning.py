@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replanning import replan
+from broker_ctl.core.partitions.reassigning import replan
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.errors import InvalidReplicas
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
+from broker_ctl.core.partitions.reassigning import fault_of, fault_of_min_isr
 
 
 @pytest.mark.parametrize(

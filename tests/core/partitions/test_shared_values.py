@@ -2,15 +2,14 @@
 
 import sys
 
-from broker_ctl.core.partitions import shared_values
-from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.shared_values import SharedValues
+from broker_ctl.core.partitions import context as shared_values
+from broker_ctl.core.partitions.context import Context, SharedValues
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
 
 

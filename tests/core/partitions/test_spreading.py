@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.partitions.spreading import spread
+from broker_ctl.core.partitions.placing import spread
 from broker_ctl.errors import InvalidReplicas
 
 

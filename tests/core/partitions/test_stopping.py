@@ -2,8 +2,13 @@
 
 import pytest
 
-from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
-from broker_ctl.core.partitions.stopping import next_state, shortfall
+from broker_ctl.core.partitions.elections import (
+    Election,
+    ElectionRefusal,
+    Refused,
+    next_state,
+    shortfall,
+)
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
 
 THREE = Assignment((1, 2, 3))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Skip, Split, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_LOAD
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.approval import (
     OPEN,
     TRANSITIONS,

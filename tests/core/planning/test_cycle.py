@@ -6,15 +6,13 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Merge, Reason, Split, Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.cycle import CycleMemory, CycleRules, decide, is_cut_short
-from broker_ctl.core.rules.quiet_hours import QuietHours
+from broker_ctl.core.rules.limits import QuietHours
 from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, SplitRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.core.strategies.splitting.new_bundles import unload_new_bundles
+from broker_ctl.core.strategies.splitting.candidates import unload_new_bundles
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 SPLITTING = SplitRules(max_bandwidth_bytes=100 * MIB, hit_count=1)

@@ -8,12 +8,11 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.view import Settled
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.planning.cycle import CycleMemory, CycleRules, decide
-from broker_ctl.core.rules.balance import BalanceRules
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.rules import BalanceRules, SheddingRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import Fleet
 
 _RULES: Final = CycleRules(

@@ -7,8 +7,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.planning.invariants import check, find_violations
 from broker_ctl.errors import InvariantBroken
 from tests.support.clusters.views import BUNDLES, NAMESPACE, Facts, broker, cluster, stats

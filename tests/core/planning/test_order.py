@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.planning.limit_room import LimitRoom
-from broker_ctl.core.planning.order import Order, Step, order_moves
-from broker_ctl.core.strategies.balance.resources import Demand
+from broker_ctl.core.planning.order import LimitRoom, Order, Step, order_moves
+from broker_ctl.core.strategies.balance.demands import Demand
 
 NOTHING = 1e-6
 Brokers = Mapping[str, Demand]

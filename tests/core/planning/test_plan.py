@@ -16,16 +16,11 @@ from broker_ctl.core.cluster.decisions import (
     Unload,
 )
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.placement.policy import Choice
+from broker_ctl.core.strategies.placement.strategies import Choice, LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.strategies.splitting.candidates import candidates
 from broker_ctl.errors import InvariantBroken

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.topic_partitions import TopicPartitions
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle, TopicPartitions
 from broker_ctl.core.planning.cycle import CycleRules, is_cut_short, plan_proposals
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

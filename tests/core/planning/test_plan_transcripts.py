@@ -10,17 +10,13 @@ from dataclasses import dataclass, field, replace
 from broker_ctl.core.cluster.decisions import Split, Transfer
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
-from broker_ctl.core.strategies.splitting.candidates import candidates
-from broker_ctl.core.strategies.splitting.hot_topics import REMEDY
+from broker_ctl.core.strategies.splitting.candidates import REMEDY, candidates
 from tests.support.clusters.views import NAMESPACE, broker, stats
 
 CAPACITY_MIB = 1000

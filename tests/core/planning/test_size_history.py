@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.planning.size import SizeRules
-from broker_ctl.core.planning.size_history import (
+from broker_ctl.core.planning.size import (
     DayLoad,
+    SizeRules,
     advise_for_peak,
     backtest_size,
     weekly_peak,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import BundleView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, BundleStats, TimeAverage
-from broker_ctl.core.rollout.gates import awaits_report
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rollout.rollout import awaits_report
 
 BUNDLE = Bundle.parse("t/n/0x00000000_0x80000000")
 QUIET, BUSY = BundleStats(), BundleStats(msg_rate_in=1000.0, msg_throughput_in=1e6)

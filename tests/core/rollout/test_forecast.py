@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rollout.forecast import RolloutForecast
-from broker_ctl.core.rollout.order import RolloutScope, Seats, order_batches
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.names import Bundle, Ring
+from broker_ctl.core.rollout.forecast import RolloutForecast, RolloutScope, Seats, order_batches
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.errors import OrderConflict
 from tests.support.clusters.views import NAMESPACE, broker, cluster, stats

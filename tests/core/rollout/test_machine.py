@@ -8,10 +8,9 @@ from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.rollout.broker_machine import TRANSITIONS as BROKER_TRANSITIONS
 from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
 from broker_ctl.core.rollout.broker_machine import State as BrokerState
-from broker_ctl.core.rollout.gates import Readings, closed_gates
+from broker_ctl.core.rollout.forecast import Pace
 from broker_ctl.core.rollout.machine import ENDED, HOLDING, TRANSITIONS, Event, State
-from broker_ctl.core.rollout.pace import Pace
-from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
+from broker_ctl.core.rollout.rollout import Readings, Rollout, RolloutTerms, closed_gates
 from broker_ctl.errors import CorruptRecord, InvalidTransition
 from broker_ctl.store.records.rollout import RolloutRecord
 from tests.support.rules.json_units import out_of_system

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from broker_ctl.core.model.load_vector import LoadVector
+from broker_ctl.core.model.load import LoadVector
 from broker_ctl.core.rules.limits import MEASURES, NO_LIMITS, BrokerLimits
 from broker_ctl.errors import InvalidName
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.quiet_hours import QuietHours
+from broker_ctl.core.rules.limits import QuietHours
 from broker_ctl.settings.values import Parsed
 
 DAY_MS: Final = 24 * 3600 * 1000

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_ctl.cli.rollout.driver import Driver
-from broker_ctl.cli.runtime.formats import Output
+from broker_ctl.cli.rollout_driver import Driver
+from broker_ctl.cli.runtime.output import Output
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths

@@ -5,21 +5,20 @@ import logging
 
 import pytest
 
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.attached import attached_run
 from tests.support.clusters.foreign_cluster import foreign_cluster
 from tests.support.daemon.whole_daemon import whole_daemon
 from tests.support.time.waiting import eventually
 
 ENDS = [
-    (RetriesUsedUp("no session after 30 s"), exit_codes.RETRIES_USED_UP, "MaxRetries are used up"),
-    (AuthFailed("authentication failed"), exit_codes.NOT_ADMITTED, "refuses our credentials"),
-    (NoAuth("what nobody has foreseen"), exit_codes.FAILED, "what nobody has foreseen"),
+    (RetriesUsedUp("no session after 30 s"), exits.RETRIES_USED_UP, "MaxRetries are used up"),
+    (AuthFailed("authentication failed"), exits.NOT_ADMITTED, "refuses our credentials"),
+    (NoAuth("what nobody has foreseen"), exits.FAILED, "what nobody has foreseen"),
 ]
 
 
@@ -48,7 +47,7 @@ async def test_a_store_that_gives_up_before_it_ever_was_connected_ends_it_alike(
         await asyncio.sleep(1.0)
         run.around.store.give_up(AuthFailed("no"))
         async with asyncio.timeout(60.0):
-            assert await run.daemon == exit_codes.NOT_ADMITTED
+            assert await run.daemon == exits.NOT_ADMITTED
 
 
 @in_virtual_time
@@ -64,7 +63,7 @@ async def test_a_bundle_loaded_under_a_future_token_ends_the_daemon_as_a_restore
             await run.assembly.services.dataplane.load(bundle, token)
             run.ensemble.expire(run.around.store.session_id)
             async with asyncio.timeout(120.0):
-                assert await run.daemon == exit_codes.HISTORY_BEHIND
+                assert await run.daemon == exits.HISTORY_BEHIND
             assert f"{bundle} is loaded under token 0x{token:x}: the servers were" in caplog.text
             assert "TaskGroup" not in caplog.text
             assert await run.assembly.services.dataplane.loaded() == {}
@@ -81,7 +80,7 @@ async def test_a_daemon_that_is_stopped_without_zookeeper_stops_and_logs_no_grou
             await asyncio.sleep(1.0)
             run.signals.ask()
             async with asyncio.timeout(120.0):
-                assert await run.daemon == exit_codes.STOPPED
+                assert await run.daemon == exits.STOPPED
     assert "TaskGroup" not in caplog.text
 
 
@@ -89,7 +88,7 @@ async def test_a_daemon_that_is_stopped_without_zookeeper_stops_and_logs_no_grou
 
 
 @pytest.mark.parametrize(
-    ("policy", "code"), [("shutdown", exit_codes.SESSION_LOST), ("reconnect", None)]
+    ("policy", "code"), [("shutdown", exits.SESSION_LOST), ("reconnect", None)]
 )
 async def test_beside_a_pulsar_cluster_the_policy_of_expiries_holds_too(
     policy: str, code: int | None
@@ -112,7 +111,7 @@ async def test_beside_a_pulsar_cluster_refused_credentials_end_it_too() -> None:
         await eventually(lambda: run.is_leading)
         run.store.give_up(AuthFailed("no"))
         async with asyncio.timeout(60.0):
-            assert await run.daemon == exit_codes.NOT_ADMITTED
+            assert await run.daemon == exits.NOT_ADMITTED
 
 
 async def test_beside_a_pulsar_cluster_every_metric_of_session_seat_and_caches_is_fed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle import start
-from broker_ctl.daemon.lifecycle.gc_tuning import (
+from broker_ctl.daemon.lifecycle.interpreter import (
     BoundedSearch,
     collect_periodically,
     collect_young,
@@ -19,7 +19,7 @@ from broker_ctl.daemon.lifecycle.gc_tuning import (
 )
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 
 HOUR_S = 3600.0
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import broker_ctl
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.daemon.lifecycle.log_events import EVENTS, LogEvent
-from broker_ctl.daemon.lifecycle.logs import JsonFormatter
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.daemon.lifecycle.logs import EVENTS, JsonFormatter, LogEvent
 
 PACKAGE = Path(broker_ctl.__file__).parent
 NAME = re.compile(r"[a-z]+(-[a-z]+)+")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.coordination.membership.other_clusters import FoundCluster, find_clusters
+from broker_ctl.coordination.membership.cluster import FoundCluster, find_clusters
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -80,9 +80,7 @@ async def test_a_cluster_with_a_name_of_its_own_begins_and_the_others_are_named(
         HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http,
     ):
         await daemon.wait_ready(http, PATIENCE_S)
-        begins = (
-            f"WARNING daemon.lifecycle.new_cluster: a new cluster, test, begins in {chroot}/new"
-        )
+        begins = f"WARNING daemon.lifecycle.serving: a new cluster, test, begins in {chroot}/new"
         assert begins in log_of(daemon)
         assert f"prod in {prod}" in log_of(daemon)
         await daemon.stop()

@@ -7,9 +7,9 @@ import pytest
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
-from broker_ctl.daemon.wiring.security.authentication import build_authentication
-from broker_ctl.daemon.wiring.session_file import save, take
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.daemon.wiring.security import build_authentication
+from broker_ctl.daemon.wiring.stores import save, take
+from broker_ctl.security.authorization import Operation
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem

@@ -10,13 +10,12 @@ import pytest
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.lookup.lookup import Connect
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.daemon.lifecycle import exit_codes, start
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.daemon.lifecycle import exits, start
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import JsonFormatter, TextFormatter
 from broker_ctl.daemon.wiring.broker import Assembly
-from broker_ctl.daemon.wiring.session_file import take
+from broker_ctl.daemon.wiring.stores import take
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.sources import load, with_dynamic
@@ -26,7 +25,7 @@ from broker_ctl.store.interface import NO_SESSION
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.daemon.built import changed, seen
 from tests.support.daemon.in_memory_daemon import InMemory, running, settings_of
 from tests.support.daemon.wired_settings import WIRED, Wired
@@ -134,12 +133,12 @@ async def test_beside_a_foreign_broker_it_starts_where_that_is_allowed() -> None
 async def test_an_expiry_ends_the_process_where_that_is_asked_for() -> None:
     async with running("zookeeperSessionExpiredPolicy=shutdown") as run:
         run.around.ensemble.expire(run.around.store.session_id)
-        assert await run.ended == exit_codes.SESSION_LOST
+        assert await run.ended == exits.SESSION_LOST
     async with running("zookeeperSessionExpiredPolicy=reconnect") as run:
         run.around.ensemble.expire(run.around.store.session_id)
         await eventually(lambda: run.assembly.foundation.watcher.epoch == 2)
         await eventually(lambda: run.assembly.status.now.is_ready)
-    assert run.ended.result() == exit_codes.STOPPED
+    assert run.ended.result() == exits.STOPPED
 
 
 @in_virtual_time

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from broker_ctl.daemon.lifecycle.thread_switching import switch_often
+from broker_ctl.daemon.lifecycle.interpreter import switch_often
 
 
 def test_threads_take_turns_more_often_than_python_has_it() -> None:

@@ -11,11 +11,10 @@ from jwt.algorithms import RSAAlgorithm
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
-from broker_ctl.daemon.wiring.security.authentication import build_authentication
-from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
+from broker_ctl.daemon.wiring.security import build_authentication, newest_cluster_keys
 from broker_ctl.security.authentication import Evidence
 from broker_ctl.security.cluster_key import SigningKeys
-from broker_ctl.security.jwt_signing import new_key_pair
+from broker_ctl.security.jwt import new_key_pair
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import hash_token
 from broker_ctl.settings.root import Settings

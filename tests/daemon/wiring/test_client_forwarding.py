@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, ClientForwarding, Dependencies
-from broker_ctl.security.key_file import new_key_line
+from broker_ctl.security.cluster_key import new_key_line
 from tests.support.daemon.in_memory_daemon import InMemory, running
 from tests.support.security.replaced_files import replace
 from tests.support.time.waiting import eventually

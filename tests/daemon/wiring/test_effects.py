@@ -10,11 +10,10 @@ from unittest import mock
 
 import pytest
 
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.model.scenario import Event, EventKind
+from broker_ctl.simulation.model.scenario import Event, EventKind, Pace
 from broker_ctl.simulation.replay.replay import Course
 from tests.support.clusters.recorded_rules import RULES, recorded
 from tests.support.daemon.built import build, changed, seen

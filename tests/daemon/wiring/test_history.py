@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.history.columns import Kind, RowT
-from broker_ctl.core.history.decisions import PartitionTransitionRow
-from broker_ctl.core.history.leadership import ElectionName, LeaderEpochRow
-from broker_ctl.core.partitions.machines import PartitionStage
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.transitions import Transition
+from broker_ctl.core.history.rows import ElectionName, LeaderEpochRow, PartitionTransitionRow
+from broker_ctl.core.partitions.values import PartitionStage, TopicPartition, Transition
 from broker_ctl.daemon.wiring.history import PartitionHistory, policy_version, recording
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths

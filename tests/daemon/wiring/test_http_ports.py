@@ -1,8 +1,8 @@
 """Ports of their own for administration and metrics, from the settings."""
 
-from broker_ctl.daemon.wiring.api import api_rules
+from broker_ctl.daemon.wiring.rules import api_rules
 from broker_ctl.security.rotation.reloader import Reloader
-from broker_ctl.settings.http_ports import HttpPort, PortRole, admin_urls, token_addresses
+from broker_ctl.settings.publishing import HttpPort, PortRole, admin_urls, token_addresses
 from tests.support.daemon.in_memory_daemon import settings_of
 
 ADMIN = ("adminServicePort=8082", "adminBindAddress=127.0.0.2")

@@ -11,20 +11,18 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
-from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.coordination.membership.cluster import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.core.model.load import SystemUsage
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
@@ -40,7 +38,7 @@ from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.records.simple import BrokerReport, LoadReport, decode_report
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_peers import InMemoryPeers
 from tests.support.daemon.in_memory_daemon import NoServer
 from tests.support.time.waiting import eventually

@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad
 from broker_ctl.core.strategies.load_managers import MODULAR, SIMPLE
-from broker_ctl.daemon.wiring.load_reports import report_form
+from broker_ctl.daemon.wiring.dataplanes import report_form
 from broker_ctl.settings.sources import read
 
 MANAGERS = [MODULAR.class_name, SIMPLE.class_name]

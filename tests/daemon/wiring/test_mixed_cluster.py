@@ -18,7 +18,7 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import InMemory, Run, running
 from tests.support.pulsar.recorded import recorded

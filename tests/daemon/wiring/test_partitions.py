@@ -11,19 +11,22 @@ from aiohttp import web
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
-from broker_ctl.broker.replicas.authority import ReplicaAuthority
-from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas, ReplicaStatistics
+from broker_ctl.broker.replicas.lifecycle import (
+    ReplicaAuthority,
+    ReplicaDependencies,
+    Replicas,
+    ReplicaStatistics,
+)
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import LiveBroker
-from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.core.partitions.values import ControllerRules, LiveBroker
+from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.dataplanes import build_replica_plane
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.partitions import controller_rules
-from broker_ctl.daemon.wiring.replica_planes import build_replica_plane
-from broker_ctl.daemon.wiring.status import DaemonStatus, session_grant
-from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.daemon.wiring.services import DaemonStatus, session_grant
+from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
@@ -33,7 +36,7 @@ from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.tasks import TaskFaults
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, parties
 from tests.support.http.web_server import serving
 from tests.support.replicas.replica_plane import InMemoryReplicas

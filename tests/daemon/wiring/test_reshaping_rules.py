@@ -3,8 +3,7 @@
 import pytest
 
 from broker_ctl.core.rules.rules import MIB, MergeRules, SplitRules
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.policy_rules import merge_rules, placement_rules, split_rules
+from broker_ctl.daemon.wiring.rules import leader_rules, merge_rules, placement_rules, split_rules
 from broker_ctl.settings.root import Settings
 
 _PULSARS: dict[str, object] = {"loadBalancerLoadSheddingStrategy": ("ThresholdShedder",)}

@@ -10,7 +10,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.security.key_file import new_key_line
+from broker_ctl.security.cluster_key import new_key_line
 from broker_ctl.settings.conditions import OPENID_PROVIDER
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load

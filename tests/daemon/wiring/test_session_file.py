@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from broker_ctl.daemon.wiring import session_file
+from broker_ctl.daemon.wiring import stores
 from broker_ctl.store.interface import NO_SESSION, SavedSession
 
 NONE = NO_SESSION
@@ -14,16 +14,16 @@ KEPT = SavedSession(7, b"secret", 41)
 
 
 def test_a_saved_session_is_taken_once(tmp_path: Path) -> None:
-    session_file.save(tmp_path / "kept", KEPT)
-    assert session_file.take(tmp_path / "kept") == KEPT
-    assert session_file.take(tmp_path / "kept") == NONE
+    stores.save(tmp_path / "kept", KEPT)
+    assert stores.take(tmp_path / "kept") == KEPT
+    assert stores.take(tmp_path / "kept") == NONE
     assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_a_saved_session_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     earlier = os.umask(0)
     try:
-        session_file.save(tmp_path / "kept", KEPT)
+        stores.save(tmp_path / "kept", KEPT)
     finally:
         os.umask(earlier)
     (file,) = (tmp_path / "kept").iterdir()
@@ -36,7 +36,7 @@ def test_of_several_processes_at_once_one_takes_the_session(tmp_path: Path) -> N
         return taking.returncode == 0
 
     for _ in range(2):
-        session_file.save(tmp_path, KEPT)
+        stores.save(tmp_path, KEPT)
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(taken_in_a_process, range(4))) == 1
 
@@ -44,12 +44,12 @@ def test_of_several_processes_at_once_one_takes_the_session(tmp_path: Path) -> N
 _TAKE = """
 import sys
 from pathlib import Path
-from broker_ctl.daemon.wiring import session_file
-sys.exit(not session_file.take(Path(sys.argv[1])).session_id)
+from broker_ctl.daemon.wiring import stores
+sys.exit(not stores.take(Path(sys.argv[1])).session_id)
 """
 
 
 def test_a_file_that_does_not_decode_gives_no_session_and_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "zookeeper-session.json").write_bytes(b"{")
-    assert session_file.take(tmp_path) == NONE
+    assert stores.take(tmp_path) == NONE
     assert list(tmp_path.iterdir()) == []

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.daemon.wiring import stores
-from broker_ctl.daemon.wiring.security.store_identity import NewestIdentity, identity_of
+from broker_ctl.daemon.wiring.keys import NewestIdentity, identity_of
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Histogram
 from broker_ctl.security.rotation.reloader import Reloader
@@ -20,12 +19,12 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import NO_SESSION, BulkStore, Create, Operation, SavedSession
-from broker_ctl.store.records.tenants import TenantInfo
-from broker_ctl.store.zookeeper.access.identity import ANONYMOUS
+from broker_ctl.store.records.policies import TenantInfo
+from broker_ctl.store.zookeeper.access import ANONYMOUS
 from broker_ctl.store.zookeeper.store import StoreOptions
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import running
 from tests.support.daemon.whole_daemon import whole_daemon

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from broker_ctl.daemon.wiring.tick_check import TickCheck
+from broker_ctl.daemon.wiring.stores import TickCheck
 from broker_ctl.errors import StartError
 from broker_ctl.settings.sources import load
 

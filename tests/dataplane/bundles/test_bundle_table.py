@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, Topic
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, InvalidName
 

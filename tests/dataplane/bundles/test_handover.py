@@ -6,10 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
-from broker_ctl.dataplane.bundles.serve_log import FileServeLog, merge_logs, read_events
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.dataplane.bundles.serve_log import (
+    FileServeLog,
+    Verdict,
+    judge,
+    merge_logs,
+    read_events,
+)
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from tests.support.time.waiting import eventually

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
-from broker_ctl.dataplane.bundles.serve_log import FileServeLog, ServeEvent, merge_logs, read_events
+from broker_ctl.dataplane.bundles.serve_log import (
+    FileServeLog,
+    ServeEvent,
+    Verdict,
+    judge,
+    merge_logs,
+    read_events,
+)
 
 TICK_NS = 100_000_000
 TICK_S = 0.1

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import RING_HIGH, Namespace
-from broker_ctl.dataplane.bundles.tokens import RingTokens, TokenMap
+from broker_ctl.core.model.names import RING_HIGH, Bundle, BundleRange, Namespace
+from broker_ctl.dataplane.bundles.bundle_table import RingTokens, TokenMap
 from broker_ctl.errors import DataPlaneFenced
 
 NAMESPACES = (Namespace("t", "a"), Namespace("t", "b"))

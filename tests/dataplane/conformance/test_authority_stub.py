@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStub
+from broker_ctl.dataplane.conformance.subject import SESSION_EPOCH, AuthorityStub
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient

@@ -9,8 +9,8 @@ import pytest_asyncio
 from aiohttp import web
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.conformance.runner import CheckResult, check_broker
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import (

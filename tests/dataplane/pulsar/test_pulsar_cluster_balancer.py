@@ -11,14 +11,14 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.cli.attach.disable_balancer import balancer_disabled
+from broker_ctl.cli.attach_runner import balancer_disabled
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.dataplane.pulsar import balancer_switch
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.balancer_switch import (
+from broker_ctl.dataplane.pulsar import admin as balancer_switch
+from broker_ctl.dataplane.pulsar.admin import (
     PreviousOverride,
+    PulsarAdmin,
     disable_balancing,
     restore_balancing,
 )

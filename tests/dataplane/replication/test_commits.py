@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.dataplane.replication.commits import Commits
+from broker_ctl.dataplane.replication.leader import Commits
 from broker_ctl.errors import DataPlaneUnreachable
 from tests.support.replicas.replica_planes import ORDERS
 

@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.replication.follower import FollowerState
-from broker_ctl.dataplane.replication.log import NO_EPOCH, EpochEnd, Record, ReplicaLog
+from broker_ctl.dataplane.replication.log import (
+    NO_EPOCH,
+    EpochEnd,
+    FollowerState,
+    Record,
+    ReplicaLog,
+)
 
 EPOCHS = st.lists(st.integers(0, 5), max_size=12).map(sorted)
 

@@ -12,12 +12,11 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaError,
     ReplicaStop,
 )
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import NO_LEADER
-from broker_ctl.dataplane.bundles.authority import Authority
-from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.core.partitions.values import NO_LEADER, TopicPartition
+from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, ReplicaPlane
+from broker_ctl.dataplane.replication.storage import DirectoryStorage
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer, ReplicaPlane
 from broker_ctl.errors import (
     DataPlaneError,
     DataPlaneFenced,
@@ -25,7 +24,7 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
     StartError,
 )
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.replicas.replica_planes import (
     LAG_S,
     ORDERS,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication import directory
-from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication import storage as directory
 from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.storage import (
+    DirectoryStorage,
     Holding,
     MemoryStorage,
     ReplicaStorage,
@@ -162,8 +162,8 @@ def test_no_path_leads_out_of_the_directory(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication.storage import DirectoryStorage
 from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.storage import Holding
 storage = DirectoryStorage(Path(sys.argv[1]))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.dataplane.replication import tcp
-from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, TcpNetwork
 from broker_ctl.embedded.ports import port_of, reserve_port
 from tests.support.security.authority import Authority
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_ctl.dataplane.replication.throttle import Throttle
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.dataplane.replication.fetchers import Throttle
+from broker_ctl.testing.time import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, Planes, instruction, state
 from tests.support.time.waiting import eventually
 

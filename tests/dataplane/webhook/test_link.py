@@ -10,16 +10,14 @@ import pytest
 from aiohttp import web
 
 from broker_ctl import codec
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.dataplane.webhook import replica_wire, wire
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer
-from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
-from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer
+from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, instruction, state

@@ -9,14 +9,13 @@ import pytest
 from aiohttp import web
 
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -11,15 +11,19 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaError,
     ReplicaStop,
 )
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.webhook import replica_wire
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal, ReplicaPlane
-from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
-from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
+from broker_ctl.dataplane.webhook.replica_wire import (
+    HeldReplica,
+    IsrAnswer,
+    IsrProposal,
+    ReplicaPlane,
+)
+from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES
 from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, instruction, state

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from broker_ctl import codec
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.webhook import wire
 
 KEY = "public/default/0x00000000_0x40000000"

@@ -10,7 +10,7 @@ from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BadVersion, BrokerCtlError, MultiFailed, NodeExists, TenantExists
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData, Versioned
-from broker_ctl.store.records.tenants import TenantInfo
+from broker_ctl.store.records.policies import TenantInfo
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess
 from tests.deterministic.world.topics import NAMESPACE, topics, traffic_of

@@ -8,7 +8,7 @@ from broker_ctl.balancer.admin.operations import BalancerOperations
 from broker_ctl.balancer.admin.rollout import RolloutRequest
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.core.cluster.directives import DrainTerms
-from broker_ctl.core.rollout.order import RolloutScope
+from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.core.rollout.rollout import RolloutTerms
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope

@@ -5,9 +5,8 @@ from itertools import count
 from typing import Final
 
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import TopicRules
-from broker_ctl.dataplane.replication.messages import ANY_EPOCH
+from broker_ctl.core.partitions.values import TopicPartition, TopicRules
+from broker_ctl.dataplane.replication.tcp import ANY_EPOCH
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.world.cluster import Cluster

@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import Bundle, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, TenantExists
 from broker_ctl.store import paths
 from tests.deterministic.clients.clients import TENANT, Clients

@@ -5,14 +5,7 @@ from dataclasses import replace
 
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.store import paths
-from broker_ctl.store.interface import (
-    Create,
-    CreateMode,
-    Delete,
-    Notification,
-    Operation,
-    SetData,
-)
+from broker_ctl.store.interface import Create, CreateMode, Delete, Notification, Operation, SetData
 from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.records.partitions import ControllerRecord

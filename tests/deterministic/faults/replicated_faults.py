@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from tests.deterministic.clients.replicated_clients import HOST, ReplicatedClients
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.faults.interference import insert_rival_controller
@@ -34,9 +34,7 @@ class ReplicatedFaults:
         """Another broker controls from the instant in which a change of a partition arrives."""
         ensemble = self._cluster.ensemble
         for daemon in self._cluster.daemons:
-            daemon.wire.ambush(
-                partition_paths.TOPICS, lambda: insert_rival_controller(ensemble, _RIVAL_S)
-            )
+            daemon.wire.ambush(paths.TOPICS, lambda: insert_rival_controller(ensemble, _RIVAL_S))
         self._faults.note("depose controller", "at the next change of a partition")
 
     async def cut_network(self) -> None:

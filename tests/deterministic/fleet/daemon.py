@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
-from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.coordination.membership.cluster import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Notification, Operation
-from broker_ctl.store.path_rules import ancestors_of
+from broker_ctl.store.paths import ancestors_of
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules
 from broker_ctl.testing.memory_store.servers import Client, Server

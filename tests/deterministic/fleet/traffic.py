@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace, Topic, ring_hash
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, Topic, ring_hash
 from broker_ctl.simulation.model.capacity import Capacity
 
 PER_NAMESPACE: Final = 100

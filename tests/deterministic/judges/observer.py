@@ -6,11 +6,9 @@ It knows the servers' history and the shared storage, and nothing of what daemon
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
+from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
-from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths
 from broker_ctl.store.in_process.tree import Tree

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_topic
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess
@@ -34,8 +34,8 @@ class Settled:
     def _judge_partitions(self) -> Iterator[str]:
         """Each replicated partition has its replicas, all in sync, and one of them leads."""
         tree = self._cluster.ensemble.tree
-        for name in tree.children(partition_paths.TOPICS):
-            node = tree.find(partition_paths.topic(name))
+        for name in tree.children(paths.TOPICS):
+            node = tree.find(paths.topic(name))
             assert node is not None
             for number, assigned in decode_topic(node).partitions.items():
                 partition = TopicPartition(name, number)
@@ -46,7 +46,7 @@ class Settled:
                     yield f"{partition} is being reassigned: {assigned}, {state}"
                 elif state.leader not in state.isr or {*state.isr} != {*assigned.replicas}:
                     yield f"{partition} is not whole: {assigned.replicas}, {state}"
-            if tree.children(partition_paths.reassigned_topic(name)):
+            if tree.children(paths.reassigned_topic(name)):
                 yield f"requests to reassign partitions of {name} stand"
 
     def _judge(self, daemon: DaemonProcess) -> Iterator[str]:

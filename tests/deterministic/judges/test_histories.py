@@ -1,8 +1,7 @@
 """The checker of histories must be able to fail, by times and answers alone."""
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace
+from broker_ctl.core.partitions.values import TopicPartition
 from tests.deterministic.judges.histories import unexplained_acts, unexplained_writes
 from tests.deterministic.judges.observer import Observer, Reign
 from tests.deterministic.world.topics import NAMESPACE

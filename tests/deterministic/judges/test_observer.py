@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
-from broker_ctl.dataplane.bundles.tokens import RingTokens
 from tests.deterministic.judges.observer import Observer
 
 _NS = 1_000_000_000

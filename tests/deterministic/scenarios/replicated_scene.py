@@ -7,8 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, TopicRules
+from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, TopicPartition, TopicRules
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.testing.replica_client import Produced, ReplicaClient
 from tests.deterministic.clients.replicated_clients import HOST

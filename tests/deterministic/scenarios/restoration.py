@@ -6,8 +6,8 @@ epoch was raised all is served again, under tokens above all earlier ones (I2).
 
 from typing import Final
 
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.testing.memory_store.disks import Copy
+from broker_ctl.daemon.lifecycle import exits
+from broker_ctl.testing.memory_store.servers import Copy
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.judges.settled import Settled
 from tests.deterministic.world.cluster import Cluster
@@ -54,7 +54,7 @@ class Restoration:
         return [
             f"{daemon.broker_id} met a copy of the servers, and ended with {daemon.exits[-1:]}"
             for daemon in ran
-            if daemon.is_running or daemon.exits[-1:] != [exit_codes.HISTORY_BEHIND]
+            if daemon.is_running or daemon.exits[-1:] != [exits.HISTORY_BEHIND]
         ]
 
     async def _judge_service(self) -> list[str]:

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Delete
 from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
@@ -36,7 +36,7 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
         others = [one.number for one in scene.cluster.daemons if one is not old]
         leader = others.pop()
         await scene.create(leader, *others, old.number)
-        path = partition_paths.leader_and_isr(PARTITION)
+        path = paths.leader_and_isr(PARTITION)
         is_asleep: list[bool] = []
 
         def sleep() -> None:
@@ -95,7 +95,7 @@ def test_bug_4_a_broker_that_is_back_before_the_controller_looks_gets_all_instru
         tree = scene.cluster.ensemble.tree
 
         def epoch() -> int:
-            node = tree.find(partition_paths.broker(bounced.number))
+            node = tree.find(paths.broker(bounced.number))
             return 0 if node is None else node.stat.czxid
 
         first = epoch()
@@ -117,7 +117,7 @@ def test_bug_5_the_node_of_an_earlier_life_is_waited_for_and_never_there_twice()
         await scene.create(0, 1, 2)
         controls = await controller(scene)
         killed = next(daemon for daemon in scene.cluster.daemons if daemon is not controls)
-        tree, path = scene.cluster.ensemble.tree, partition_paths.broker(killed.number)
+        tree, path = scene.cluster.ensemble.tree, paths.broker(killed.number)
         old = tree.find(path)
         assert old is not None
         await scene.kill(killed.number)
@@ -149,7 +149,7 @@ def test_an_election_that_a_deposed_controller_did_not_announce_is_announced_by_
             old.loop.stop_process()
 
         # The state is written, and no broker has heard of it.
-        old.wire.trap(partition_paths.leader_and_isr(PARTITION), Point.AFTER, sleep)
+        old.wire.trap(paths.leader_and_isr(PARTITION), Point.AFTER, sleep)
         await scene.kill(first)
         await scene.until(lambda: bool(is_asleep), "the controller elects")
         assert scene.state.leader == second

@@ -7,7 +7,7 @@ by the store's history and by all logs.
 import pytest
 
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 
@@ -62,7 +62,7 @@ def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(poin
     async def story(scene: Scene) -> None:
         await scene.create(0, 1, 2)
         leader = scene.cluster.daemons[0]
-        network, path = scene.cluster.network, partition_paths.leader_and_isr(PARTITION)
+        network, path = scene.cluster.network, paths.leader_and_isr(PARTITION)
         network.cut("b0", "b2")
         await scene.commit(0, b"1")
         await scene.wait_led(0, 0, 1)

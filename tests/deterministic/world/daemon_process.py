@@ -9,20 +9,19 @@ from typing import Any, Protocol, TypeVar
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
-from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.coordination.membership.cluster import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.machines.watchdog import LoopWatchdog
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.core.model.load import SystemUsage
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
-from broker_ctl.dataplane.bundles.authority import Authority
-from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments

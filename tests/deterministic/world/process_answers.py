@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 from broker_ctl import codec
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire

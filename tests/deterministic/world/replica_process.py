@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop

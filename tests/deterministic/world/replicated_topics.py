@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicRules
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation
 from broker_ctl.store.records.partitions import encode_topic, encode_topic_rules
 from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
@@ -20,8 +20,8 @@ def create_topic(
     """In one transaction, with the parents that are missing."""
     assigned = {number: Assignment(of) for number, of in replicas.items()}
     nodes = {
-        partition_paths.topic_configuration(topic): encode_topic_rules(rules, {}),
-        partition_paths.topic(topic): encode_topic(TopicAssignment(_TOPIC_ID, assigned)),
+        paths.topic_configuration(topic): encode_topic_rules(rules, {}),
+        paths.topic(topic): encode_topic(TopicAssignment(_TOPIC_ID, assigned)),
     }
     parents = {path.rsplit("/", up)[0]: None for path in nodes for up in (2, 1)}
     operations: list[Operation] = [

@@ -8,9 +8,8 @@ from functools import partial
 from kazoo.client import KazooClient
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.dataplane.bundles.ownership_checker import judge
-from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
+from broker_ctl.daemon.lifecycle import exits
+from broker_ctl.dataplane.bundles.serve_log import judge, merge_logs, read_events
 from broker_ctl.http_client import HttpClient
 from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster
@@ -107,7 +106,7 @@ async def test_with_the_policy_shutdown_the_process_ends_instead(
         await expire_session(zookeeper.connect_string, session_id, password_of(session_id))
 
         async with asyncio.timeout(60):
-            assert await only.wait() == exit_codes.SESSION_LOST
+            assert await only.wait() == exits.SESSION_LOST
 
 
 async def test_with_the_policy_shutdown_the_process_ends_at_its_lease_that_nobody_says_has_ended(
@@ -128,7 +127,7 @@ async def test_with_the_policy_shutdown_the_process_ends_at_its_lease_that_nobod
             proxy.way = Way.HALF_OPEN
             begin_s = time.monotonic()
             async with asyncio.timeout(60):
-                assert await only.wait() == exit_codes.SESSION_LOST
+                assert await only.wait() == exits.SESSION_LOST
             assert time.monotonic() - begin_s < timeout_s + STOP_S
 
 

@@ -7,10 +7,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.ownership_checker import judge
-from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
+from broker_ctl.core.model.names import Namespace, Ring, Topic
+from broker_ctl.dataplane.bundles.serve_log import judge, merge_logs, read_events
 from broker_ctl.http_client import HttpClient
 from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.embedded.ports import port_of, reserve_port
 from tests.end_to_end.conftest import NewCluster
 
@@ -20,5 +20,5 @@ async def test_with_a_limit_the_daemon_ends_with_a_code_of_its_own(
         async with cluster as daemons:
             only = daemons.all[0]
             async with asyncio.timeout(60):
-                assert await only.wait() == exit_codes.RETRIES_USED_UP
+                assert await only.wait() == exits.RETRIES_USED_UP
             assert "zookeeperSessionReconnectMaxRetries" in only.files.log.read_text()

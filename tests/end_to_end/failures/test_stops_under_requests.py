@@ -4,8 +4,8 @@ import asyncio
 import signal
 from pathlib import Path
 
-from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.tasks import TaskScope

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.cli.demo_cluster import SETTINGS
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
@@ -60,7 +60,7 @@ async def test_a_leader_that_was_stopped_commits_nothing_once_another_one_leads(
         ReplicaClient(TcpNetwork(), three.address(2)) as new,
     ):
         await old.produce(PARTITION, [b"1"])
-        stat = await store.exists(partition_paths.broker(1))
+        stat = await store.exists(paths.broker(1))
         assert stat is not None
         paused.signal(signal.SIGSTOP)
         try:

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any, Final
 
 from broker_ctl.api.http import partition_params as params
-from broker_ctl.broker.policies.isolation_policies import parse_policy
-from broker_ctl.broker.policies.resource_quotas import parse_quota
+from broker_ctl.broker.policies.constraints import parse_policy
+from broker_ctl.broker.policies.policies import parse_quota
 from broker_ctl.codec import decode_object
 from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.model.broker import AllowedHosts, WebAddress, web_address_host_of
 from broker_ctl.core.model.commands import parse_order
 from broker_ctl.core.model.field_kinds import CLUSTER_DATA, NAMESPACE_POLICIES, misfit
-from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.security.authentication import Evidence
@@ -66,4 +66,4 @@ def headers(data: bytes) -> None:
         pass
     else:
         assert address.host
-    AllowedHosts.parse([text, ".example.com"]).allows(host_of(text))
+    AllowedHosts.parse([text, ".example.com"]).allows(web_address_host_of(text))

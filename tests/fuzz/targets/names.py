@@ -2,13 +2,12 @@
 
 from typing import Final
 
-from broker_ctl.core.model import safe_regex
-from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.printable import escape, has_control_characters
+from broker_ctl.core.model import regular_expressions
+from broker_ctl.core.model.broker import escape, has_control_characters
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Topic
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths as znodes
-from broker_ctl.store.path_rules import validate
+from broker_ctl.store.paths import validate
 
 # Each puts a name into a path.
 _BUILT: Final = (
@@ -60,7 +59,7 @@ def patterns(data: bytes) -> None:
     """Patterns of operators: refused, or matched in a bounded time."""
     pattern, _, text = data.decode(errors="replace").partition("\n")
     try:
-        safe_regex.compiled(pattern)
+        regular_expressions.compiled(pattern)
     except InvalidName:
         return
-    safe_regex.is_match(pattern, text)
+    regular_expressions.is_match(pattern, text)

@@ -6,22 +6,15 @@ from typing import Final
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.records import (
-    auth_policies,
     broker_ctl,
-    clusters,
     constraints,
     decisions,
     directives,
-    foreign_brokers,
     load,
-    metadata_migration,
     ownership,
-    partitioned_topics,
     partitions,
     policies,
-    service_units,
     simple,
-    tenants,
 )
 
 _OF_NODES: Final[Sequence[Callable[[Versioned], object]]] = (
@@ -36,13 +29,13 @@ _OF_NODES: Final[Sequence[Callable[[Versioned], object]]] = (
     partitions.decode_throttle,
 )
 _OF_PAYLOADS: Final[Sequence[Callable[[str, bytes], object]]] = (
-    auth_policies.decode_grants,
+    policies.decode_grants,
     broker_ctl.ClusterName.decode,
     broker_ctl.Registration.decode,
     broker_ctl.LeaseRecord.decode,
     broker_ctl.LeadEpoch.decode,
     broker_ctl.MoveNode.decode,
-    clusters.ClusterRecord.decode,
+    policies.ClusterRecord.decode,
     constraints.NamespaceIsolationPolicies.decode,
     constraints.FailureDomain.decode,
     constraints.DynamicValues.decode,
@@ -51,22 +44,22 @@ _OF_PAYLOADS: Final[Sequence[Callable[[str, bytes], object]]] = (
     directives.DrainRecord.decode,
     directives.PlanRecord.decode,
     directives.PlanProgress.decode,
-    foreign_brokers.BrokerRecord.decode,
+    ownership.BrokerRecord.decode,
     load.LocalBrokerData.decode,
     load.BundleData.decode,
     load.TimeAverageBrokerData.decode,
-    metadata_migration.MigrationRecord.decode,
+    broker_ctl.MigrationRecord.decode,
     ownership.NamespaceEphemeralData.decode,
     ownership.LeaderBroker.decode,
-    partitioned_topics.PartitionedTopic.decode,
+    policies.PartitionedTopic.decode,
     partitions.ControllerRecord.decode,
     policies.LocalPolicies.decode,
     policies.PoliciesRecord.decode,
-    service_units.ServiceUnit.decode,
+    ownership.ServiceUnit.decode,
     simple.decode_report,
     simple.decode_quota,
     simple.decode_dynamic_setting,
-    tenants.TenantInfo.decode,
+    policies.TenantInfo.decode,
 )
 _PATHS: Final = ("/a/b", "/brokers/topics/t/partitions/0/state", "/namespace/p/n/0x00_0xff")
 _STAT: Final = Stat(*([1] * len(Stat._fields)))

@@ -2,17 +2,14 @@
 
 from typing import Final
 
-from broker_ctl.api.binary.conversation import Conversation, Leave
+from broker_ctl.api.binary.conversation import Conversation, Leave, State
 from broker_ctl.api.binary.dependencies import BinaryRules
-from broker_ctl.api.binary.frames import Frames, MalformedFrame
-from broker_ctl.api.binary.states import State
+from broker_ctl.api.binary.replies import Frames, MalformedFrame
 from broker_ctl.clock import SystemClock
-from broker_ctl.instruments.binary import BinaryInstruments
-from broker_ctl.instruments.security import SecurityInstruments
+from broker_ctl.instruments.clients import BinaryInstruments, SecurityInstruments
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.client_limits.failure_delays import FailureDelays
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
+from broker_ctl.security.client_limits import FailureDelays
 from broker_ctl.security.static_tokens import StaticTokens
 
 _TOKENS: Final = StaticTokens.parse("app:a-secret-of-the-app\nproxy:a-secret-of-the-proxy\n")

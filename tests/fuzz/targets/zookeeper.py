@@ -18,10 +18,8 @@ from broker_ctl.store.interface import (
     SetData,
 )
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access.acl import get_acl
-from broker_ctl.store.zookeeper.access.sasl import answer
-from broker_ctl.store.zookeeper.frames import Frames
-from broker_ctl.store.zookeeper.pending import Pending
+from broker_ctl.store.zookeeper.access import answer, get_acl
+from broker_ctl.store.zookeeper.connection import Frames, Pending
 
 _OPERATIONS: Final[Sequence[Operation]] = (
     Create("/a", b"1", CreateMode.EPHEMERAL),
@@ -31,14 +29,14 @@ _OPERATIONS: Final[Sequence[Operation]] = (
 )
 _READS: Final = tuple(Read("/a", aspect) for aspect in Aspect)
 _CALLS: Final[Sequence[wire.Call[Any]]] = (
-    wire.get("/a", "/base"),
+    wire.wire_get("/a", "/base"),
     wire.exists("/a"),
     wire.children("/a"),
     wire.ephemerals("/a", "/base"),
     wire.sync("/a"),
-    *(wire.write(operation, b"") for operation in _OPERATIONS),
-    wire.multi(_OPERATIONS, b"", "/base"),
-    wire.multi_read(_READS),
+    *(wire.wire_write(operation, b"") for operation in _OPERATIONS),
+    wire.wire_multi(_OPERATIONS, b"", "/base"),
+    wire.wire_multi_read(_READS),
     get_acl("/a"),
 )
 _MAX_FRAME_BYTES: Final = 4096

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.locks import Lock, Locks
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation, Result
 from tests.deterministic.judges.observed_ensembles import ObservedEnsemble

@@ -27,7 +27,7 @@ ADVERSARIES: Final[tuple[Mutant, ...]] = (
     plant(
         "nodes-of-another-life-deleted",
         "I2 I7",
-        "coordination/locks/stale_nodes.py",
+        "coordination/locks.py",
         "        if node.stat.ephemeral_owner == self._store.session_id:\n            # A node",
         "        if node.path:\n            # A node",
         scenarios("test_second_lives"),
@@ -36,14 +36,15 @@ ADVERSARIES: Final[tuple[Mutant, ...]] = (
         "ring-made-again-without-the-owned",
         "I5",
         "broker/namespaces/namespaces.py",
-        "        if owned:\n",
+        "        owned = await self._owned(namespace)\n        if owned:\n",
+        "        owned = await self._owned(namespace)\n"
         "        if owned and not local.boundaries:\n",
         _LOST,
     ),
     plant(
         "epoch-of-any-node-of-its-name",
         "I3 I6",
-        "coordination/election/confirmed_epoch.py",
+        "coordination/election.py",
         "        if stat.czxid > self._czxid:\n",
         "        if not self._czxid:\n",
         unit("coordination/election/test_confirmed_epoch.py"),
@@ -52,7 +53,7 @@ ADVERSARIES: Final[tuple[Mutant, ...]] = (
     plant(
         "epoch-refused-without-a-look",
         "I3 I6",
-        "coordination/election/confirmed_epoch.py",
+        "coordination/election.py",
         "        if epoch == self.newest:\n",
         "        if epoch <= self.newest:\n",
         unit("coordination/election/test_confirmed_epoch.py"),

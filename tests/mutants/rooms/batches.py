@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, plant, unit
 
-_ORDER: Final = "store/batching/order.py"
+_ORDER: Final = "store/batching/entries.py"
 
 _BATCHED: Final = unit("store/batching")
 

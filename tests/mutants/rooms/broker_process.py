@@ -5,10 +5,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant, plant, schedules, unit
 from tests.mutants.rooms.ownership_tests import IN_OWNERSHIP
 
-_TOKENS: Final = "dataplane/bundles/tokens.py"
+_TOKENS: Final = "dataplane/bundles/bundle_table.py"
 _TABLE: Final = "dataplane/bundles/bundle_table.py"
-_AUTHORITY: Final = "dataplane/bundles/authority.py"
-_LINK: Final = "dataplane/webhook/link.py"
+_AUTHORITY: Final = "dataplane/bundles/interface.py"
+_LINK: Final = "dataplane/webhook/webhook.py"
 _WEBHOOK: Final = "dataplane/webhook/webhook.py"
 _WATCH: Final = "broker/ownership/dataplane_watch.py"
 

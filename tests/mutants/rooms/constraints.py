@@ -8,19 +8,19 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, plant, unit
 
-_RACKS: Final = "core/partitions/racks.py"
-_SPREADING: Final = "core/partitions/spreading.py"
-_REPLANNING: Final = "core/partitions/replanning.py"
+_RACKS: Final = "core/partitions/placing.py"
+_SPREADING: Final = "core/partitions/placing.py"
+_REPLANNING: Final = "core/partitions/reassigning.py"
 
-_RELIEF: Final = "core/strategies/balance/limits/hard_relief.py"
+_RELIEF: Final = "core/strategies/balance/limits.py"
 _PROBLEM: Final = "core/strategies/balance/problem.py"
-_COUNTS: Final = "core/strategies/balance/topic_spread.py"
-_FILTERS: Final = "core/strategies/placement/topic_spread.py"
-_NAMES: Final = "core/model/topic_partitions.py"
+_COUNTS: Final = "core/strategies/balance/problem.py"
+_FILTERS: Final = "core/strategies/placement/filters.py"
+_NAMES: Final = "core/model/names.py"
 _POLICY: Final = "core/strategies/balance/policy.py"
 
 _ORDER: Final = "core/planning/order.py"
-_ON_THE_WAY: Final = "core/planning/plan_limits.py"
+_ON_THE_WAY: Final = "core/planning/order.py"
 
 _PLANS: Final = unit("core/planning")
 _PARTITIONS: Final = unit("core/partitions")

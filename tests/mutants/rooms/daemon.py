@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant, plant, scenarios, schedules, unit
 
 _LIFECYCLE: Final = "daemon/lifecycle/lifecycle.py"
 _SERVING: Final = "daemon/lifecycle/serving.py"
-_CAUSES: Final = "daemon/lifecycle/exit_causes.py"
+_CAUSES: Final = "daemon/lifecycle/exits.py"
 
 _STOPPED: Final = unit("daemon/lifecycle", "daemon/test_expiries.py")
 _STOPS: Final = scenarios("test_stops")
@@ -126,7 +126,7 @@ DAEMON: Final[tuple[Mutant, ...]] = (
     plant(
         "miss-configuration",
         "I6",
-        "coordination/replicated/node_cache.py",
+        "coordination/directives.py",
         "    def _changed(self, notification: Notification) -> None:\n",
         "    def _on_session_event(self, event: object) -> None: ...\n\n"
         "    def _changed(self, notification: Notification) -> None:\n",

@@ -5,10 +5,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant, Replace, contract, plant, schedules, unit
 from tests.mutants.rooms.ownership_tests import IN_OWNERSHIP
 
-_ELECTION: Final = "coordination/election/election.py"
-_NODE: Final = "coordination/election/election_node.py"
-_LEADERSHIP: Final = "coordination/election/leadership.py"
-_CONFIRMED: Final = "coordination/election/confirmed_epoch.py"
+_ELECTION: Final = "coordination/election.py"
+_NODE: Final = "coordination/election_node.py"
+_LEADERSHIP: Final = "coordination/election.py"
+_CONFIRMED: Final = "coordination/election.py"
 
 _OWN: Final = unit("coordination/election")
 _REAL: Final = contract("coordination/test_zookeeper.py")

@@ -4,11 +4,11 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, plant, unit
 
-_SPANS: Final = "core/partitions/replica_spans.py"
+_SPANS: Final = "core/partitions/instructions.py"
 _ROWS: Final = "core/partitions/instructions.py"
-_KNOWN: Final = "broker/replicas/known_replicas.py"
+_KNOWN: Final = "broker/replicas/instructions.py"
 _HANDLED: Final = "broker/replicas/instructions.py"
-_SENDER: Final = "controller/transport/http_sender.py"
+_SENDER: Final = "controller/transport/http.py"
 
 _REPLICAS: Final = unit("broker/replicas", "core/partitions")
 _SENT: Final = unit("controller/transport", "broker/replicas/test_digests.py")

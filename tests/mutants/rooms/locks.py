@@ -5,8 +5,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant, Replace, contract, plant, schedules, unit
 from tests.mutants.rooms.ownership_tests import IN_OWNERSHIP
 
-_LOCKS: Final = "coordination/locks/locks.py"
-_DELETIONS: Final = "coordination/locks/pending_deletions.py"
+_LOCKS: Final = "coordination/locks.py"
+_DELETIONS: Final = "coordination/bulk_acquire.py"
 _MACHINE: Final = "core/machines/lock.py"
 
 _OWN: Final = unit("coordination/locks")
@@ -19,7 +19,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
     plant(
         "lock-known-by-session-alone",
         "I2 I3",
-        "coordination/locks/lock.py",
+        "coordination/locks.py",
         "Identity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity",
         "node.stat.ephemeral_owner == self.identity.session_id",
         _OWN,
@@ -29,7 +29,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
     plant(
         "lock-known-by-czxid-alone",
         "I2",
-        "coordination/locks/lock.py",
+        "coordination/locks.py",
         "Identity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity",
         "node.stat.czxid == self.identity.czxid",
         _OWN,
@@ -148,7 +148,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
     plant(
         "acquired-together-without-guards",
         "I5",
-        "coordination/locks/bulk_acquire.py",
+        "coordination/bulk_acquire.py",
         "store.multi([*guards, *creates])",
         "store.multi([*guards[:0], *creates])",
         _OWN,
@@ -178,7 +178,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
     plant(
         "revalidated-without-sync",
         "I2 I6",
-        "coordination/locks/revalidation.py",
+        "coordination/locks.py",
         "            await self._store.sync(self._root)\n",
         "",
         _OWN,

@@ -5,10 +5,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant, plant, unit
 
 _MIGRATION: Final = "coordination/membership/metadata_migration.py"
-_GATE: Final = "store/write_gate.py"
-_WATCHER: Final = "coordination/session/watcher.py"
-_RECORD: Final = "store/records/metadata_migration.py"
-_PROBE: Final = "store/zookeeper/probe.py"
+_GATE: Final = "store/instrumented.py"
+_WATCHER: Final = "coordination/session.py"
+_RECORD: Final = "store/records/broker_ctl.py"
+_PROBE: Final = "store/zookeeper/server_status.py"
 
 _STOOD_BACK: Final = unit("store/test_write_gate.py", "daemon/wiring/test_metadata_migration.py")
 _PROBED: Final = unit("store/zookeeper/test_probe.py")

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant, plant, scenarios, schedules, unit
 from tests.mutants.rooms.ownership_tests import IN_OWNERSHIP
 
 _HANDLER: Final = "broker/ownership/command_handler.py"
-_MOVES: Final = "coordination/replicated/moves.py"
+_MOVES: Final = "coordination/directives.py"
 
 _OBEYED: Final = unit("broker/ownership/test_command_handler.py", *IN_OWNERSHIP)
 _RECORDS: Final = unit("coordination/replicated/test_moves.py")

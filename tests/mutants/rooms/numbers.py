@@ -4,12 +4,12 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, contract, plant, scenarios, unit
 
-_PENDING: Final = "store/zookeeper/pending.py"
+_PENDING: Final = "store/zookeeper/connection.py"
 _CONNECTION: Final = "store/zookeeper/connection.py"
 _SESSION: Final = "store/zookeeper/session.py"
-_STALLS: Final = "store/zookeeper/liveness/stall_writes.py"
-_THREAD: Final = "store/zookeeper/liveness/ping_thread.py"
-_ARRIVALS: Final = "store/zookeeper/arrivals.py"
+_STALLS: Final = "store/zookeeper/connection.py"
+_THREAD: Final = "store/zookeeper/liveness.py"
+_ARRIVALS: Final = "store/zookeeper/connection.py"
 
 _NUMBERED: Final = unit(
     "store/zookeeper/test_xids.py",
@@ -31,8 +31,8 @@ NUMBERS: Final[tuple[Mutant, ...]] = (
         "numbers-begin-again-with-each-connection",
         "I1a I2 I4",
         _CONNECTION,
-        "        self._xids = xids\n",
-        "        self._xids = Xids()\n",
+        "while the ping has no answer\n        self._xids = xids\n",
+        "while the ping has no answer\n        self._xids = Xids()\n",
         _NUMBERED,
     ),
     plant(
@@ -55,7 +55,7 @@ NUMBERS: Final[tuple[Mutant, ...]] = (
     plant(
         "kept-sessions-forget-their-last-number",
         "I1a I2 I4",
-        "daemon/wiring/session_file.py",
+        "daemon/wiring/stores.py",
         "session.last_xid",
         "0",
         unit("daemon/wiring/test_session_file.py"),

@@ -9,7 +9,7 @@ _ACQUIRE: Final = "broker/ownership/acquire.py"
 _RELEASE: Final = "broker/ownership/release.py"
 _OWNERSHIP: Final = "broker/ownership/ownership.py"
 _OWNERS: Final = "broker/ownership/owner_cache.py"
-_RECLAIM: Final = "broker/ownership/reclaim.py"
+_RECLAIM: Final = "broker/ownership/reacquire.py"
 _REACQUIRE: Final = "broker/ownership/reacquire.py"
 
 _ACQUIRED: Final = unit("broker/ownership/test_acquire.py", *IN_OWNERSHIP)

@@ -5,12 +5,12 @@ from typing import Final
 from tests.mutants.mutant import Mutant, plant, scenarios, schedules, unit
 
 _ELECTIONS: Final = "core/partitions/elections.py"
-_BATCH: Final = "controller/state/state_batch.py"
+_BATCH: Final = "controller/state/batch_writer.py"
 _WRITER: Final = "controller/store/fenced_writer.py"
-_ISR: Final = "broker/replicas/isr_changes.py"
+_ISR: Final = "broker/replicas/lifecycle.py"
 _INSTRUCTIONS: Final = "broker/replicas/instructions.py"
 _LEADER: Final = "dataplane/replication/leader.py"
-_TABLE: Final = "dataplane/replication/table.py"
+_TABLE: Final = "dataplane/replication/plane.py"
 
 _ELECTED: Final = unit("core/partitions")
 _CONTROLLED: Final = unit("controller/store", "controller/state", "controller")

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant, plant, schedules, unit
 from tests.mutants.rooms.ownership_tests import IN_OWNERSHIP
 
 _CHANGE: Final = "broker/ownership/ring_change.py"
-_DELETION: Final = "broker/namespaces/deletion.py"
+_DELETION: Final = "broker/namespaces/namespaces.py"
 _NAMESPACES: Final = "broker/namespaces/namespaces.py"
 
 _SPLIT: Final = unit("broker/ownership/test_split.py", "broker/ownership/test_merge.py")
@@ -145,7 +145,7 @@ RINGS: Final[tuple[Mutant, ...]] = (
     plant(
         "children-under-the-token-of-the-parent",
         "I2",
-        "broker/ownership/split.py",
+        "broker/ownership/ring_change.py",
         "{child.bundle: child.token for child in made}",
         "{child.bundle: lock.token for child in made}",
         _SPLIT,
@@ -154,7 +154,7 @@ RINGS: Final[tuple[Mutant, ...]] = (
     plant(
         "merged-under-an-earlier-token",
         "I2",
-        "broker/ownership/merge.py",
+        "broker/ownership/ring_change.py",
         "        token = made[0].token\n",
         "        token = both[0][1].token\n",
         _SPLIT,
@@ -183,7 +183,7 @@ RINGS: Final[tuple[Mutant, ...]] = (
     plant(
         "rings-of-an-earlier-generation",
         "I5",
-        "broker/namespaces/ring_generations.py",
+        "broker/namespaces/namespaces.py",
         "return ring.czxid >= self.written_zxid or self.version == 0",
         "return True",
         _NAMED,

@@ -4,13 +4,13 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, plant, unit
 
-_GATES: Final = "core/rollout/gates.py"
+_GATES: Final = "core/rollout/rollout.py"
 _MACHINE: Final = "core/rollout/machine.py"
 _BROKERS: Final = "core/rollout/broker_machine.py"
-_STEPS: Final = "balancer/planning/rollout/batch_steps.py"
+_STEPS: Final = "balancer/planning/rollout/runner.py"
 _SEEN: Final = "balancer/planning/rollout/observer.py"
-_IN_SYNC: Final = "balancer/planning/rollout/in_sync.py"
-_PATIENCE: Final = "balancer/planning/rollout/patience.py"
+_IN_SYNC: Final = "balancer/planning/rollout/observer.py"
+_PATIENCE: Final = "balancer/planning/rollout/runner.py"
 
 _PLANNED: Final = unit(
     "core/rollout",
@@ -146,7 +146,7 @@ ROLLOUTS: Final[tuple[Mutant, ...]] = (
         "replicas-read-from-a-server-that-lags",
         "I9",
         _IN_SYNC,
-        "        await self._store.sync(partition_paths.TOPICS)\n",
+        "        await self._store.sync(paths.TOPICS)\n",
         "",
         _PLANNED,
     ),

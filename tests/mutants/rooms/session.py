@@ -5,9 +5,9 @@ from typing import Final
 from tests.mutants.mutant import Mutant, Replace, contract, plant, scenarios, schedules, unit
 
 _LEASE: Final = "core/machines/lease.py"
-_BEATS: Final = "coordination/session/heartbeats.py"
-_WATCHER: Final = "coordination/session/watcher.py"
-_STALLS: Final = "store/zookeeper/liveness/stall_writes.py"
+_BEATS: Final = "coordination/heartbeats.py"
+_WATCHER: Final = "coordination/session.py"
+_STALLS: Final = "store/zookeeper/connection.py"
 _WATCHDOG: Final = "core/machines/watchdog.py"
 _MACHINE: Final = "core/machines/session.py"
 

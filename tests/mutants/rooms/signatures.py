@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, plant, unit
 
-_NODES: Final = "store/signed/signatures.py"
+_NODES: Final = "store/signed.py"
 _REQUESTS: Final = "security/signed_requests.py"
 
 _SIGNED: Final = unit("store/signed", "security/znodes")
@@ -70,7 +70,7 @@ SIGNATURES: Final[tuple[Mutant, ...]] = (
     plant(
         "lists-not-verified",
         "I3",
-        "store/signed/store.py",
+        "store/signed.py",
         "return [opened(found) if type(found) is Versioned else found for found in answers]",
         "return [opened(found) and found if type(found) is Versioned else found "
         "for found in answers]",

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant, contract, plant, schedules, unit
 _RESOLVE: Final = "store/zookeeper/resolve.py"
 _REQUESTS: Final = "store/zookeeper/requests.py"
 _SESSION: Final = "store/zookeeper/session.py"
-_CACHE: Final = "store/caches/watched.py"
+_CACHE: Final = "store/watched_cache.py"
 
 _JUDGED: Final = unit("store/zookeeper/test_resolve.py")
 _ASKED: Final = unit(
@@ -189,7 +189,7 @@ STORE: Final[tuple[Mutant, ...]] = (
     plant(
         "ask-configuration-always",
         "I6",
-        "store/caches/last_read.py",
+        "store/cached_values.py",
         "if self._is_away:",
         "if self._is_away and path in ():",
         _WATCHED,

@@ -8,19 +8,23 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.catalog import BALANCE
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Fault, replay_all
-from broker_ctl.pipeline.backtest.results import ReplayRow
-from broker_ctl.pipeline.backtest.tasks import Task, replay_task, tasks_of
-from broker_ctl.pipeline.backtest.traces import Trace, recorded_trace, synthetic_trace
-from broker_ctl.pipeline.spark_errors import sentence_of
+from broker_ctl.pipeline.backtest.results import Candidate, Named, ReplayRow
+from broker_ctl.pipeline.backtest.tasks import (
+    Task,
+    Trace,
+    recorded_trace,
+    replay_task,
+    synthetic_trace,
+    tasks_of,
+)
+from broker_ctl.pipeline.session import sentence_of
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
-from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.replay import POLICIES, Baseline, replay
 from broker_ctl.simulation.replay.scores import scores_of
-from broker_ctl.simulation.workload.sources import Source
+from broker_ctl.simulation.workload.scenario_workload import Source
 from tests.support.pipeline.golden_trace import AtHand, golden_trace
 from tests.support.pipeline.small_scenarios import small
 

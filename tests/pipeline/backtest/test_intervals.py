@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.pipeline.backtest.intervals import Floats, mean_interval
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.pipeline.backtest.judging import mean_interval
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12).map(np.array)
 

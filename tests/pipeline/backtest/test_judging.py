@@ -5,10 +5,9 @@ import math
 import pytest
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.job import Fault, Replays, Verdict
 from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
-from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
+from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, Named, ReplayRow
 
 BASE = Named("settings", "")
 HIGH = Named("settings", "loadBalancerPlannerHighPercentage=112")

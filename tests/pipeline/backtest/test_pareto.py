@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from broker_ctl.pipeline.backtest.pareto import find_pareto_front
+from broker_ctl.pipeline.backtest.judging import find_pareto_front
 
 Floats = NDArray[np.float64]
 

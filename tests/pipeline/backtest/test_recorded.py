@@ -6,19 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded import (
+    BrokerSeries,
     BundleSeries,
     History,
+    Size,
     build_scenario,
     cell_min_of,
 )
-from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
-from broker_ctl.simulation.replay.lower_bound import bounds_by_minute
+from broker_ctl.simulation.replay.scores import bounds_by_minute
 
 NAMESPACE = Namespace("t", "n")
 LOW, HIGH = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"

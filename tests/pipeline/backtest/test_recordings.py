@@ -15,10 +15,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.pipeline.backtest import job
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.job import Fault, Replays
 from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, choose_minutes
-from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
+from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS, Named
 from broker_ctl.pipeline.backtest.tasks import Task
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
 from tests.support.pipeline.duckdb_oracle import answered

@@ -10,9 +10,7 @@ from broker_ctl.core.history.catalog import (
     BUNDLE_LOADS,
     CAPACITIES,
 )
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.pipeline.importing.job import ImportRules, hours_of
 from broker_ctl.pipeline.importing.observed import Observed, Written, rows_of
 

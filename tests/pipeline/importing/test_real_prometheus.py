@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.loads import BundleLoadRow
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.history.rows import BundleLoadRow
+from broker_ctl.core.model.names import Namespace, Ring, Topic
 from broker_ctl.errors import HttpError, PipelineError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.pipeline.importing.job import Imported, ImportRules, import_hours
-from broker_ctl.pipeline.importing.prometheus import Prometheus, Source
+from broker_ctl.pipeline.importing.series import Prometheus, Source
 from tests.support.http.web_server import free_port
 from tests.support.pipeline.history_files import lines, segment_paths
 from tests.support.pipeline.segment_files import DAY_ONE_MS, HOUR_MS

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
-from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.rows import BundleLoadRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.open_tables.upkeep import compact, expire
 from broker_ctl.pipeline.profile import ProfileRules, profile, select_results
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCHED, HISTORY, LINES, BatchRow, whole
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
 from broker_ctl.pipeline.warehouse import open_warehouse

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.columns import Doc, Kind, kind
-from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
+from broker_ctl.pipeline.reading.files import file_schema, to_arrow
 from broker_ctl.pipeline.reading.judging import judge
 from tests.support.pipeline.segment_files import line
 

@@ -10,12 +10,11 @@ from broker_ctl.core.history.catalog import (
     BUNDLE_LOADS,
     KINDS,
     SESSION_EVENTS,
+    parse_line,
 )
-from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.core.history.lines import parse_line
-from broker_ctl.core.history.loads import BoundariesRow, BundleLoadRow
+from broker_ctl.core.history.rows import BoundariesRow, BundleLoadRow, SessionEventRow
 from broker_ctl.errors import CorruptRecord, NewerVersion
-from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
+from broker_ctl.pipeline.reading.files import file_schema, to_arrow
 from broker_ctl.pipeline.reading.judging import judge
 from tests.support.pipeline.segment_files import DAY_ONE_MS, line
 

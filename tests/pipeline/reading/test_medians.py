@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from broker_ctl.pipeline.reading.medians import MedianTask
+from broker_ctl.pipeline.reading.hourly import MedianTask
 from tests.support.pipeline.parquet_tables import arrow
 
 TASK = MedianTask(("cluster", "hour"), ("rate", "bytes"), "days")

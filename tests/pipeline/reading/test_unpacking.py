@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.pipeline.reading import unpacking
-from broker_ctl.pipeline.reading.unpacking import Line, split, too_large, unpack
+from broker_ctl.pipeline.reading import judging
+from broker_ctl.pipeline.reading.judging import Line, split, too_large, unpack
 
 MIB = 1 << 20
 PACKED = "x.ndjson.gz"
@@ -77,7 +77,7 @@ def test_a_plain_segment_is_read_as_it_is() -> None:
 
 
 def test_lines_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MAX_LINE_BYTES", 3)
+    monkeypatch.setattr(judging, "MAX_LINE_BYTES", 3)
     assert list(split(b"")) == []
     assert list(split(b"\n\n")) == []
     assert list(split(b"a\n\nb\nlong\nlon\nend")) == [

@@ -12,9 +12,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.intervals import Floats
-from broker_ctl.pipeline.backtest.results import DayRow
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.pipeline.backtest.results import DayRow, Named
 from broker_ctl.pipeline.recommend.evidence import findings_of
 from broker_ctl.pipeline.recommend.recommendation import Recommendation
 from tests.support.pipeline.backtest_rows import USUAL, comparisons, replays

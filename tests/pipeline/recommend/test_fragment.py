@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.results import Named
 from broker_ctl.pipeline.recommend.evidence import Findings, findings_of
-from broker_ctl.pipeline.recommend.fragment import fragment_of
-from broker_ctl.pipeline.recommend.recommendation import Recommendation
-from broker_ctl.settings.properties import parse
-from broker_ctl.settings.sources import read
+from broker_ctl.pipeline.recommend.recommendation import Recommendation, fragment_of
+from broker_ctl.settings.sources import parse, read
 from tests.support.pipeline.backtest_rows import USUAL, Measured, comparisons, replays
 
 TIGHT = Named(

@@ -6,18 +6,11 @@ from math import inf
 
 import pytest
 
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import MEASURES
-from broker_ctl.pipeline.backtest.results import DayRow
+from broker_ctl.pipeline.backtest.results import DayRow, Named
 from broker_ctl.pipeline.recommend.evidence import findings_of
-from broker_ctl.pipeline.recommend.fragment import fragment_of
-from broker_ctl.pipeline.recommend.held_out import (
-    NO_DAYS,
-    HeldOut,
-    judge_days,
-    judge_differences,
-)
-from broker_ctl.pipeline.recommend.recommendation import Recommendation
+from broker_ctl.pipeline.recommend.held_out import NO_DAYS, HeldOut, judge_days, judge_differences
+from broker_ctl.pipeline.recommend.recommendation import Recommendation, fragment_of
 from tests.support.pipeline.backtest_rows import USUAL, comparisons, replays
 
 TRACE = "cluster:east"

@@ -8,8 +8,7 @@ import pytest
 
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.recommend.placement import placement_of
-from broker_ctl.pipeline.recommend.usual_day import DayOfBundle, UsualDay
+from broker_ctl.pipeline.recommend.usual_day import DayOfBundle, UsualDay, placement_of
 
 HOUR_MS = 3_600_000
 DAY, NIGHT = range(8, 20), [*range(8), *range(20, 24)]

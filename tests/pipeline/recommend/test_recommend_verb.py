@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.cli.main import main
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS
+from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS, Named
 from broker_ctl.pipeline.tables import BATCHES, HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES
 from tests.support.pipeline.backtest_rows import USUAL, comparisons, replays

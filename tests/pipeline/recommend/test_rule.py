@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.permutation_test import min_pairs, p_value
+from broker_ctl.pipeline.backtest.results import ComparisonRow, Named
+from broker_ctl.pipeline.recommend.held_out import min_pairs, p_value
 from broker_ctl.pipeline.recommend.rule import Evidence, judge_candidates, limit_of
 
 P99, MOVED, OVERLOAD = "p99", "load_moved_pct_per_h", "overload_broker_min"

@@ -1,7 +1,7 @@
 """A report made by hand, with every kind of chart, and names that would like to be markup."""
 
-from broker_ctl.pipeline.report.figures import TIME
 from broker_ctl.pipeline.report.values import (
+    TIME,
     Axis,
     Bars,
     Column,

@@ -11,11 +11,9 @@ import pytest
 
 from broker_ctl.codec import decode, encode
 from broker_ctl.pipeline.report.charts import pictures
-from broker_ctl.pipeline.report.figures import NOTHING, figure
-from broker_ctl.pipeline.report.page import page
-from broker_ctl.pipeline.report.scales import axis, locator, width_of
-from broker_ctl.pipeline.report.tabling import chart_table
+from broker_ctl.pipeline.report.page import chart_table, page
 from broker_ctl.pipeline.report.values import (
+    NOTHING,
     Axis,
     Bars,
     Level,
@@ -24,6 +22,10 @@ from broker_ctl.pipeline.report.values import (
     Report,
     Section,
     Series,
+    axis,
+    figure,
+    locator,
+    width_of,
 )
 from tests.pipeline.report.samples import HOSTILE, sample
 from tests.support.pipeline.segment_files import DAY_ONE_MS

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.profile import NOBODY
-from broker_ctl.pipeline.report.prediction import Circumstance, predict
+from broker_ctl.pipeline.report.prediction import Circumstance, predict, usual_day
 from broker_ctl.pipeline.report.sections.what_if import Now, cases, describe_cases
-from broker_ctl.pipeline.report.usual_day import usual_day
 
 WHOLE, LEFT, RIGHT, OTHER = map(
     Bundle.parse,

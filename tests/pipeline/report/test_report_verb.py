@@ -12,11 +12,10 @@ from broker_ctl.cli.main import main
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, QUARANTINE
 from broker_ctl.pipeline.transforms.churn import MOVED_LOAD, OWNERSHIP_CHURN
-from broker_ctl.pipeline.transforms.heat import HOT_BUNDLES, HOT_TOPICS
+from broker_ctl.pipeline.transforms.forecasts import SHAPE_ADVICE
+from broker_ctl.pipeline.transforms.heat import HOT_BUNDLES, HOT_TOPICS, LOAD_SKEW
 from broker_ctl.pipeline.transforms.hours import HOUR_PROFILES
 from broker_ctl.pipeline.transforms.sessions import LEADINGS, SESSION_COUNTS
-from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
 from tests.pipeline.report.samples import HOSTILE
 from tests.support.pipeline.parquet_tables import write_rows
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS

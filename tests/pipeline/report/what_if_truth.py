@@ -21,9 +21,8 @@ from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.pipeline.report.prediction import Circumstance, predict
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
-from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
-from broker_ctl.simulation.replay.replay import Course
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.replay.replay import POLICIES, Baseline, Course
+from broker_ctl.simulation.scenarios import scenario
 
 NEWCOMER: Final = "broker-new"
 MOST_POINTS: Final = 2.0

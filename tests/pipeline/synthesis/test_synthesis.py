@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.lines import parse_line
+from broker_ctl.core.history.catalog import KINDS, parse_line
 from broker_ctl.pipeline.synthesis.shards import Extent, Shard, Written, shards_of, write_shard
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.replay import replay
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.replay.replay import POLICIES, replay
+from broker_ctl.simulation.scenarios import scenario
 from tests.support.pipeline.segment_files import DAY_ONE_MS
 
 NAME, HOURS, BROKERS = "giant-bundle", 1, 3

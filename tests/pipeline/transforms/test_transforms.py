@@ -7,15 +7,30 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.pipeline.reading.hourly import SUMS
 from broker_ctl.pipeline.tables import HISTORY, conform
-from broker_ctl.pipeline.transforms.capacity import CAPACITY_FIT, capacity_fit
 from broker_ctl.pipeline.transforms.churn import (
     MOVED_LOAD,
     OWNERSHIP_CHURN,
+    UNLOAD_EFFECTS,
     moved_load,
     ownership_churn,
+    unload_effects,
 )
-from broker_ctl.pipeline.transforms.forecasts import FORECAST_ERRORS, forecast_errors
-from broker_ctl.pipeline.transforms.heat import HOT_BUNDLES, HOT_TOPICS, hot_bundles, hot_topics
+from broker_ctl.pipeline.transforms.forecasts import (
+    CAPACITY_FIT,
+    FORECAST_ERRORS,
+    SHAPE_ADVICE,
+    capacity_fit,
+    forecast_errors,
+    shape_advice,
+)
+from broker_ctl.pipeline.transforms.heat import (
+    HOT_BUNDLES,
+    HOT_TOPICS,
+    LOAD_SKEW,
+    hot_bundles,
+    hot_topics,
+    load_skew,
+)
 from broker_ctl.pipeline.transforms.hours import (
     BUNDLE_HOURS,
     HOUR_PROFILES,
@@ -32,9 +47,6 @@ from broker_ctl.pipeline.transforms.sessions import (
     leader_terms,
     session_counts,
 )
-from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE, shape_advice
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW, load_skew
-from broker_ctl.pipeline.transforms.unloads import UNLOAD_EFFECTS, unload_effects
 from tests.pipeline.conftest import Frame
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
 

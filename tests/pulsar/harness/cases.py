@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 
 MIB: Final = 1024 * 1024
 # Lines of reports in all cycles of a case: more make the comparison slow and show nothing new.

@@ -20,8 +20,8 @@ from itertools import combinations
 from typing import Any, Final
 
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 from tests.pulsar.harness import our_side
 from tests.pulsar.harness.cases import Json
 from tests.pulsar.harness.departures import Departure

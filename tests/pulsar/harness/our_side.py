@@ -9,14 +9,12 @@ from typing import Any, Final
 from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer, Unload
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
-from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.daemon.wiring.policy_rules import placement_rules, shedding_rules
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.daemon.wiring.rules import placement_rules, shedding_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import with_dynamic
 from broker_ctl.store.records.load import BundleData, LocalBrokerData

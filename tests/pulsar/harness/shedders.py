@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from broker_ctl.core.cluster.imbalance import improves
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import SystemUsage, UsageWeights, max_usage
+from broker_ctl.core.model.names import Bundle
 from tests.pulsar.harness.departures import Departure
 from tests.pulsar.harness.our_side import Cycle, Move, Moves
 

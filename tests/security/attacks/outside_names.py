@@ -72,7 +72,7 @@ async def substitution_by_completion(scene: Scene) -> Outcome:
 async def text_that_takes_minutes(_: Scene) -> Outcome:
     """Have a support bundle search a name of a topic for passwords."""
     text = (
-        "import time; from broker_ctl.cli.diagnosis.redaction import Redaction\n"
+        "import time; from broker_ctl.cli.diagnosis import Redaction\n"
         f"began = time.thread_time(); Redaction(['x' * 20]).of('a-' * {_TEXT})\n"
         "print(time.thread_time() - began)"
     )

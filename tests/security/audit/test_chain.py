@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 
 from broker_ctl.codec import decode_object, encode_sorted
-from broker_ctl.security.audit.chain import BrokenChain, Link, verify
 from broker_ctl.security.audit.event import (
     MAX_TEXT_LENGTH,
     MAX_VALUE_BYTES,
     AuditEvent,
+    BrokenChain,
     EventKind,
+    Link,
     request_id_of,
     summarise,
+    verify,
 )
 
 

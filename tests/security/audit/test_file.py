@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.security.audit.chain import verify
-from broker_ctl.security.audit.file import AuditFile
+from broker_ctl.security.audit.event import verify
+from broker_ctl.security.audit.log import AuditFile
 
 LARGE = 1 << 30
 

@@ -18,13 +18,11 @@ from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import decode_object
-from broker_ctl.instruments.bounds import BoundInstruments
-from broker_ctl.security.audit.chain import verify
-from broker_ctl.security.audit.log import AuditLog, AuditRules
-from broker_ctl.security.audit.refusals import MAX_OF_ADDRESS
+from broker_ctl.instruments.clients import BoundInstruments
+from broker_ctl.security.audit.event import verify
+from broker_ctl.security.audit.log import MAX_OF_ADDRESS, AuditLog, AuditRules
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import START_HEADER, RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens

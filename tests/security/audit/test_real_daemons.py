@@ -11,11 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
-from broker_ctl.security.audit.refusals import MAX_OF_ADDRESS
+from broker_ctl.security.audit.log import MAX_OF_ADDRESS
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.daemon.running_daemons import NAMESPACE, leader_of, look_up, make_namespace
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -5,16 +5,17 @@ from pathlib import Path
 
 from broker_ctl.codec import decode_object
 from broker_ctl.security.audit.event import AuditEvent, EventKind
-from broker_ctl.security.audit.log import AuditLog, AuditRules
-from broker_ctl.security.audit.refusals import (
+from broker_ctl.security.audit.log import (
     MAX_OF_ADDRESS,
     MAX_REFUSALS,
     MAX_SUMS,
     SUM_S,
     WINDOW_S,
+    AuditLog,
+    AuditRules,
     RefusalAggregator,
 )
-from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 

@@ -8,15 +8,13 @@ import pytest
 from aiohttp import ClientSession, web
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES
-from broker_ctl.api.http.access.rules import Exempt, Rule
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.store import paths
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers

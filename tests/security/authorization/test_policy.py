@@ -3,17 +3,19 @@
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.security.authorization.authorization import (
+from broker_ctl.security.authorization import (
     ALLOWED,
+    CLUSTER,
     Authorization,
+    AuthorizationPolicy,
     Client,
+    ClusterRoles,
+    Grants,
+    NamespaceGrants,
+    Operation,
+    Resource,
     no_grants,
 )
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.authorization.resources import CLUSTER, Resource
 
 ROLES = ClusterRoles(
     super_users=frozenset({"root"}),

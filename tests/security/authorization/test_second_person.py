@@ -11,11 +11,10 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import Bundle, Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

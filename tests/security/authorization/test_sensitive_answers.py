@@ -6,11 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES
-from broker_ctl.api.http.access.rules import Exempt, Rule
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule
 from broker_ctl.api.openapi.declared import DECLARED
 from broker_ctl.api.openapi.schemas import SCHEMAS
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization import Operation
 
 # Fields with credentials, or with the roles that have a right.
 SENSITIVE_FIELDS: Final = re.compile(

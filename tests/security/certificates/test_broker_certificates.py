@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
-from broker_ctl.api.http.access.peer_requests import PeerRequests
+from broker_ctl.api.http.access.peer_requests import BrokerCertificates, PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.http_client import HttpClient
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.security.audit.log import AuditRules
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.certificates.broker_identity import BrokerIdentity
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
-from broker_ctl.security.client_limits.request_rates import RateLimits
+from broker_ctl.security.certificates.peer_certificate import BrokerIdentity
+from broker_ctl.security.client_limits import RateLimits
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import MAX_AHEAD_MS, RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens

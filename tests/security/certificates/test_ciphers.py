@@ -11,7 +11,7 @@ import pytest
 
 from broker_ctl.daemon.wiring.tls import replication_tls, server_context
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.certificates import ciphers
+from broker_ctl.security.certificates import peer_certificate
 from tests.daemon.wiring.test_tls import REFUSED, served, settings, shake_hands
 from tests.support.daemon.listening_daemon import TLS_PORTS, listening_daemon
 from tests.support.http.certificate_authority import Issued, issue
@@ -152,7 +152,7 @@ def test_names_of_iana_are_those_of_openssl() -> None:
     theirs = {line.split()[2]: line.split()[0] for line in shown.stdout.splitlines()}
     ours = [one["name"] for one in ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()]
     assert len(ours) > 3
-    assert {name: ciphers._iana_name(name) for name in ours} == {
+    assert {name: peer_certificate._iana_name(name) for name in ours} == {
         name: theirs[name] for name in ours
     }
 

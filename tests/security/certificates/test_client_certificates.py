@@ -17,14 +17,10 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.certificates.broker_identity import BrokerIdentity
-from broker_ctl.security.certificates.certificate_roles import CertificateRoles
-from broker_ctl.security.certificates.mapping_rules import MappingRules
-from broker_ctl.security.certificates.peer_certificate import PeerCertificate
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.authentication import Authenticator, Evidence, Principal, Proof
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
+from broker_ctl.security.certificates.certificate_roles import CertificateRoles, MappingRules
+from broker_ctl.security.certificates.peer_certificate import BrokerIdentity, PeerCertificate
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import Served, serving
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from broker_ctl.errors import InvalidName
-from broker_ctl.security.certificates.mapping_rules import MappingRules
+from broker_ctl.security.certificates.certificate_roles import MappingRules
 
 WORDS = [
     "DEFAULT",

@@ -14,9 +14,12 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CertificateRefused
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerAddresses, PeerHttp, Source
-from broker_ctl.security.certificates.broker_identity import BrokerIdentity
-from broker_ctl.security.certificates.peer_context import PeerContexts, ProvingConnection
-from broker_ctl.security.rotation.tls_context import ReloadableContext
+from broker_ctl.security.certificates.peer_certificate import (
+    BrokerIdentity,
+    PeerContexts,
+    ProvingConnection,
+)
+from broker_ctl.security.rotation.reloadable import ReloadableContext
 from tests.support.http.certificate_authority import Issued
 from tests.support.security.cluster_authority import ClusterAuthority
 from tests.support.security.listener import HOST, Listener, listening

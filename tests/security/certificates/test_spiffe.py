@@ -3,7 +3,7 @@
 import pytest
 
 from broker_ctl.errors import InvalidName
-from broker_ctl.security.certificates.spiffe import broker_id_in, broker_uri, is_spiffe_id
+from broker_ctl.security.certificates.peer_certificate import broker_id_in, broker_uri, is_spiffe_id
 
 IDS = {
     "broker-1.example.com:8080": "spiffe://prod/broker/broker-1.example.com/8080",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.security.client_limits.buckets import Buckets
+from broker_ctl.security.client_limits import Buckets
 
 
 def test_a_bucket_leaks_at_one_second_a_second() -> None:

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from broker_ctl.security.client_limits.origins import origin_of
+from broker_ctl.security.client_limits import origin_of
 
 
 @pytest.mark.parametrize(

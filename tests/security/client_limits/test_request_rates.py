@@ -14,13 +14,13 @@ from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import TooManyRequests
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.instruments.kinds import Instrument
-from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
+from broker_ctl.security.client_limits import RateLimits, RequestRates
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import HEADER, MAX_AHEAD_MS, RequestSigner
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.api.binary.serving import RULES, SELF, serving
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.binary_client import CONNECT, BinaryClient, command, lookup, partitions

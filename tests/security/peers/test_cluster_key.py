@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.cluster_key import ClusterKeys, derive_keys
-from broker_ctl.security.key_file import DERIVED, KeyFile
+from broker_ctl.security.cluster_key import DERIVED, ClusterKeys, KeyFile, derive_keys
 
 ONE, OTHER = bytes(range(32)), bytes(range(32, 80))
 USE = "peer-request"

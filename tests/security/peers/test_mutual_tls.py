@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ports import port_of, reserve_port

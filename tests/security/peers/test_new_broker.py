@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons

@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.security.rotation.expiry import expires_at_s
+from broker_ctl.security.rotation.reloadable import expires_at_s
 from tests.security.rotation.test_revocation import Authority
 from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.daemon.whole_daemon import readings

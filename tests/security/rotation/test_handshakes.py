@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
-from broker_ctl.security.rotation.tls_context import ReloadableContext
+from broker_ctl.security.rotation.reloadable import ReloadableContext
 from tests.support.http.certificate_authority import LOOPBACK
 from tests.support.time.waiting import PATIENCE_S
 

@@ -11,13 +11,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.secrets.check import check_secrets
-from broker_ctl.daemon.secrets.handshake import handshake_error
-from broker_ctl.daemon.wiring.security.rotation import peer_tls, server_tls
+from broker_ctl.daemon.secrets import check_secrets, handshake_error
+from broker_ctl.daemon.wiring.keys import peer_tls, server_tls
 from broker_ctl.daemon.wiring.tls import server_context
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.authority import CertificateAuthority, Holder
-from broker_ctl.security.rotation.expiry import expires_at_s
+from broker_ctl.security.rotation.reloadable import expires_at_s
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load

@@ -10,8 +10,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import StoreCredentials
 from broker_ctl.settings.sources import load
-from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access import identity
+from broker_ctl.store.zookeeper import access, wire
 from tests.support.security.replaced_files import replace
 
 OLD, NEW, OTHER = b"daemon:old-password", b"daemon:new-password", b"other:new-password"
@@ -53,7 +52,7 @@ def digests(monkeypatch: pytest.MonkeyPatch) -> None:
     async def authenticate(connection: Shown, secret: bytes) -> None:
         await connection.send_special(0, secret)
 
-    monkeypatch.setattr(identity, "authenticate", authenticate)
+    monkeypatch.setattr(access, "authenticate", authenticate)
 
 
 async def proven(daemon: Daemon) -> bytes:

@@ -9,9 +9,9 @@ import pytest
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
-from broker_ctl.instruments.bounds import BoundInstruments
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.settings.http_ports import HttpPort, PortRole
+from broker_ctl.settings.publishing import HttpPort, PortRole
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting

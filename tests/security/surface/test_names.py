@@ -11,11 +11,11 @@ import pytest
 
 import broker_ctl
 from broker_ctl.cli.main import main
-from broker_ctl.cli.runtime import live_names
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.cli.runtime import verbs
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.replication.storage import DirectoryStorage
 from broker_ctl.errors import InvalidName, InvalidPath
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from tests.security.surface.conftest import TOKENS
 from tests.support.clusters.fake_services import Broker
 from tests.support.security.surface import ROUTES, Asker, bearer
@@ -43,8 +43,8 @@ HOSTILE: Final = (
 NEVER: Final = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0xFFFD)} | {"/"}
 # Modules that start another process, and where its words come from.
 STARTING: Final = {
-    "cli/rollout/hooks.py": "words_for: the operator's, with the parts of an id of a broker",
-    "cli/diagnosis/local_facts.py": "our own",
+    "cli/rollout_driver.py": "words_for: the operator's, with the parts of an id of a broker",
+    "cli/diagnosis.py": "our own",
     "embedded/daemons.py": "our own, with the path of a file that it has written",
     "embedded/guard.py": "those with which our own process has started it",
     "embedded/server.py": "our own, with the path of a file that it has written",
@@ -58,7 +58,7 @@ RUNNING: Final = {
 
 def builders() -> Iterator[tuple[str, Callable[..., str], int]]:
     """Each function that makes a path, with each of its parameters that is a text."""
-    for module in (paths, partition_paths):
+    for module in (paths, paths):
         for name, kept in vars(module).items():
             build = inspect.unwrap(kept) if callable(kept) else kept
             if not inspect.isfunction(build) or build.__module__ != module.__name__:
@@ -134,7 +134,7 @@ def test_each_module_that_starts_a_process_is_known_by_its_words() -> None:
     assert set(calls_of_processes()) == STARTING.keys()
 
 
-FINDERS: Final = sorted(live_names._FINDERS)
+FINDERS: Final = sorted(verbs._FINDERS)
 
 
 @pytest.mark.parametrize("finder", FINDERS)
@@ -142,12 +142,12 @@ def test_no_parameter_is_completed_with_what_a_shell_would_read(
     finder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = ["$(x)", "-o", "a b", "a;b", "`x`", "a\nb", "~", "*", "a'b", "é", "a\\b", "a|b"]
-    monkeypatch.setattr(live_names, "_ask", lambda *_: [*hostile, "plain:8080"])
+    monkeypatch.setattr(verbs, "_ask", lambda *_: [*hostile, "plain:8080"])
     found = [
         (command, parameter)
         for command in every_command()
         for parameter in command.params
-        if isinstance(parameter.type, live_names.LiveName) and parameter.name == finder
+        if isinstance(parameter.type, verbs.LiveName) and parameter.name == finder
     ]
     assert found
     for command, parameter in found:

@@ -11,7 +11,7 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.limits import handshakes
-from broker_ctl.settings.http_ports import KEYS, HttpPort, PortRole
+from broker_ctl.settings.publishing import KEYS, HttpPort, PortRole
 from tests.security.surface.conftest import SECURED
 from tests.support.clusters.fake_services import Broker, serving_brokers
 from tests.support.http.binary_client import CONNECT, lookup

@@ -8,13 +8,12 @@ import pytest
 from yarl import URL
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http.access.rules import Exempt, Rule
-from broker_ctl.api.http.limits.concurrency import RequestClasses
-from broker_ctl.api.http.limits.overload import _is_urgent
+from broker_ctl.api.http.access.route_rules import Exempt, Rule
+from broker_ctl.api.http.limits.requests import RequestClasses, _is_urgent
 from broker_ctl.clock import SystemClock
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization import Operation
 from broker_ctl.security.signed_requests import HEADER, START_HEADER, RequestSigner
-from broker_ctl.settings.http_ports import PortRole
+from broker_ctl.settings.publishing import PortRole
 from tests.security.surface.conftest import KEYS, TOKENS
 from tests.support.clusters.fake_services import Broker
 from tests.support.security.surface import REACHED, ROUTE_OF, ROUTES, Asker, Route, bearer

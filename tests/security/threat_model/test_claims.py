@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from broker_ctl.settings.root import DECLARATIONS
-from broker_ctl.store.signed.families import FAMILIES
+from broker_ctl.store.signed import FAMILIES
 from tests.support.rules.named_tests import exists, names_used_by
 
 ROOT: Final = Path(__file__).parents[3]

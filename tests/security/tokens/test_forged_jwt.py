@@ -17,13 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.jwt_keys import JwtKey, PublicKey
-from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
+from broker_ctl.security.authentication import Authenticator, Evidence, Principal, Proof
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
+from broker_ctl.security.jwt import JwtKey, JwtRules, JwtTokens, PublicKey
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.security.principal import Principal, Proof
 from tests.api.binary.serving import Served, serving
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port

@@ -14,8 +14,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.jwks import KeySet
-from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
+from broker_ctl.security.jwt import JwtRules, JwtTokens, KeySet
 
 RSA: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)

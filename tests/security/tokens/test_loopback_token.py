@@ -10,19 +10,28 @@ from typing import Final
 import pytest
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.wiring.security.authentication import build_authentication, published_token
+from broker_ctl.daemon.wiring.security import build_authentication, published_token
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.loopback_token import LoopbackToken, find_token, runtime_directory
-from broker_ctl.security.principal import LOOPBACK_ROLE, Principal, Proof
+from broker_ctl.security.authentication import (
+    LOOPBACK_ROLE,
+    Authenticator,
+    Evidence,
+    Principal,
+    Proof,
+)
+from broker_ctl.security.authorization import Operation
 from broker_ctl.security.rotation.reloader import Reloader
-from broker_ctl.security.static_tokens import StaticTokens
+from broker_ctl.security.static_tokens import (
+    LoopbackToken,
+    StaticTokens,
+    find_token,
+    runtime_directory,
+)
 from broker_ctl.settings.root import Settings
 from tests.support.daemon.in_memory_daemon import settings_of
 from tests.support.time.waiting import PATIENCE_S

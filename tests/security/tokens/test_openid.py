@@ -18,15 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.wiring.security.authentication import authenticating, build_authentication
-from broker_ctl.daemon.wiring.security.openid import build_openid_tokens
+from broker_ctl.daemon.wiring.security import authenticating, build_authentication
 from broker_ctl.daemon.wiring.tls import PemFile, client_context
+from broker_ctl.daemon.wiring.tokens import build_openid_tokens
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.jwks import MAX_BYTES
-from broker_ctl.security.openid.issuer import OpenIdRules
-from broker_ctl.security.openid.provider import OpenIdTokens
+from broker_ctl.security.jwt import MAX_BYTES
+from broker_ctl.security.openid import OpenIdRules, OpenIdTokens
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import OPENID_PROVIDER

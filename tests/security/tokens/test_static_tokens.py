@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.cli.main import main
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.authentication import Evidence, Principal, Proof
 from broker_ctl.security.static_tokens import StaticTokens, hash_token
 from tests.support.clusters.cli_cluster import running
 from tests.support.clusters.fake_services import CLUSTER

@@ -13,11 +13,11 @@ import pytest_asyncio
 from aiohttp.test_utils import make_mocked_request
 
 from broker_ctl.addresses import look_up
-from broker_ctl.api.http.access.broker_certificates import evidence_of
+from broker_ctl.api.http.access.peer_requests import evidence_of
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.loopback_token import LoopbackToken, find_token, runtime_directory
+from broker_ctl.security.static_tokens import LoopbackToken, find_token, runtime_directory
 from tests.support.time.waiting import PATIENCE_S
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.balancer.planning.plan_store import PlanStore
-from broker_ctl.balancer.planning.rollout.rollout_store import RolloutStore
+from broker_ctl.balancer.planning.approvals import PlanStore
+from broker_ctl.balancer.planning.rollout.runner import RolloutStore
 from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.coordination.replicated.moves import Moves
+from broker_ctl.coordination.directives import Directives, Moves
+from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.cluster.directives import (
     AuditInfo,
     Drain,
@@ -24,12 +23,12 @@ from broker_ctl.core.cluster.directives import (
     MaintenanceWindow,
     Pause,
 )
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.planning.approval import State
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.directives import (
@@ -40,11 +39,10 @@ from broker_ctl.store.records.directives import (
     WindowRecord,
 )
 from broker_ctl.store.records.rollout import RolloutRecord
-from broker_ctl.store.signed.signatures import ZnodeSignatures
-from broker_ctl.store.signed.store import SignedStore
+from broker_ctl.store.signed import SignedStore, ZnodeSignatures
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.time import ManualClock
 from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -59,7 +57,7 @@ MOVE = MoveNode("m", BUNDLE, 1, "a:1", 42, "b:1", 1_000, 3).encode()
 PLAN = PlanRecord("p", 1, ORDER, ()).encode()
 PROGRESS = PlanProgress(State.CARRYING_OUT, (), 1_000).encode()
 INSTRUCTION = encode(instruct(replica_state("t-0", 1), broker_epoch=7, controller_epoch=1).to_row())
-QUEUE = partition_paths.queue(1)
+QUEUE = paths.queue(1)
 
 
 @pytest.fixture
@@ -212,13 +210,13 @@ async def test_a_forged_instruction_is_dropped(
         return await store.children(QUEUE) == []
 
     queue = ZkQueue(store, 1, handle, rng=random.Random(1))
-    attacker.create(partition_paths.queued(1, 1), INSTRUCTION, makepath=True)
+    attacker.create(paths.queued(1, 1), INSTRUCTION, makepath=True)
     stop = await queue.watch()
     async with TaskScope("test") as tasks:
         tasks.start(queue.run(), "queue")
         await eventually(is_empty, what="an empty queue")
         forged = len(obeyed)
-        await store.create(partition_paths.queued(1, 2), INSTRUCTION)
+        await store.create(paths.queued(1, 2), INSTRUCTION)
         await eventually(is_empty, what="an empty queue")
     stop()
     assert (forged, len(obeyed)) == ((1, 2) if mode == "accept" else (0, 1))
@@ -226,7 +224,7 @@ async def test_a_forged_instruction_is_dropped(
 
 @pytest.mark.parametrize(
     "path",
-    [paths.registration("a:1"), paths.LOADBALANCE_ELECTION.node_path, partition_paths.broker(1)],
+    [paths.registration("a:1"), paths.LOADBALANCE_ELECTION.node_path, paths.broker(1)],
 )
 async def test_a_signed_node_that_was_replaced_by_a_copy_of_another_session(
     path: str, store: SignedStore, attacker: KazooClient, mode: str, refused: list[tuple[str, str]]

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.cluster_key.group import command as cluster_key
-from broker_ctl.cli.zookeeper.sign import command
+from broker_ctl.cli.cluster_key import command as cluster_key
+from broker_ctl.cli.zookeeper import sign
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
-from broker_ctl.security.key_file import KeyFile, new_key_line
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.security.cluster_key import KeyFile, new_key_line
+from broker_ctl.store import paths
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -48,7 +48,7 @@ def configuration(zookeeper: SharedEnsemble, chroot: str, key: Path, tmp_path: P
 
 
 def run(configuration: Path, *words: str, answer: str = "") -> Result:
-    return CliRunner().invoke(command, ["--config", str(configuration), *words], input=answer)
+    return CliRunner().invoke(sign, ["--config", str(configuration), *words], input=answer)
 
 
 def problems(configuration: Path) -> dict[str, str]:
@@ -67,13 +67,11 @@ def test_nodes_are_shown_and_signed_when_the_operator_agrees(
     for path, data in ((paths.PAUSE, PAUSE), (drain, DRAIN), (plan, b'{"x":1}')):
         operator.create(path, data, makepath=True)
     operator.create(progress, b'{"y":1}')
-    operator.create(partition_paths.queued(1, 2), b'{"z":1}', makepath=True)
+    operator.create(paths.queued(1, 2), b'{"z":1}', makepath=True)
     # A broker signs its own, and what is not ours is nobody's business.
     operator.create(paths.registration("a:1"), b'{"r":1}', ephemeral=True, makepath=True)
     operator.create("/admin/policies/t", b'{"p":1}', makepath=True)
-    expected = dict.fromkeys(
-        (paths.PAUSE, drain, plan, progress, partition_paths.queued(1, 2)), "unsigned"
-    )
+    expected = dict.fromkeys((paths.PAUSE, drain, plan, progress, paths.queued(1, 2)), "unsigned")
     assert problems(configuration) == expected
     assert operator.get(paths.PAUSE)[0] == PAUSE
 
@@ -111,7 +109,7 @@ def test_nodes_of_an_old_key_are_signed_with_the_new_one_before_the_old_goes(
 
 
 def test_what_is_not_json_cannot_be_signed(operator: KazooClient, configuration: Path) -> None:
-    request = partition_paths.deletion("t")
+    request = paths.deletion("t")
     operator.create(request, b"", makepath=True)
     done = run(configuration, "--yes")
     assert (done.exit_code, "0 of 1 nodes were signed" in done.output) == (1, True)

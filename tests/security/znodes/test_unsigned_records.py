@@ -13,9 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
-from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.cli.demo_cluster import SETTINGS
+from broker_ctl.coordination.election import ConfirmedEpoch, Leadership
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import Fenced, MultiFailed

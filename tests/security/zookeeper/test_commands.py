@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli.demo_cluster import DemoCluster, DemoOptions
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import DemoCluster, DemoOptions
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import Create
-from broker_ctl.store.zookeeper.access.acl import AclEntry
-from broker_ctl.store.zookeeper.access.identity import Identity
+from broker_ctl.store.zookeeper.access import AclEntry, Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.attached import QUICK

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient

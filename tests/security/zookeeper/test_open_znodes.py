@@ -11,16 +11,16 @@ from click.testing import CliRunner
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.cli.quickstart.cluster import SETTINGS
-from broker_ctl.daemon.lifecycle.open_nodes import OpenNodeCheck
+from broker_ctl.daemon.lifecycle.serving import OpenNodeCheck
 from broker_ctl.daemon.wiring.stores import node_access
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.sources import load
-from broker_ctl.store.zookeeper.access.identity import Identity
+from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.anonymous import anonymous_client

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.plots.chart import Chart, Curve, counts, spans, times
-from broker_ctl.simulation.plots.plot_svg import svg_plot
-from broker_ctl.simulation.plots.plot_text import text_plot
+from broker_ctl.simulation.plots import Chart, Curve, counts, spans, text_plot, times
+from broker_ctl.simulation.svg_plots import svg_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.load import LONG_SAMPLES, BundleLoad, BundleStats
-from broker_ctl.simulation.replay.averages import Averages
+from broker_ctl.simulation.replay.board import Averages
 
 RATES = st.floats(0, 1e12)
 SAMPLE = st.builds(BundleStats, RATES, RATES, RATES, RATES, st.integers(0, 500))

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.catalog import SHEDDING
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.replay import Course, replay
+from broker_ctl.simulation.replay.replay import POLICIES, Course, replay
 from tests.support.pipeline.small_scenarios import small
 
 PAIRS = {

@@ -4,9 +4,8 @@ import pytest
 
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.simulation.model.scenario import Event, EventKind
-from broker_ctl.simulation.replay.board import Board
+from broker_ctl.simulation.replay.board import Board, reports_of
 from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.replay.reports import reports_of
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 LOW, HIGH = bundles_of(2)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from broker_ctl.simulation.replay.daily import scores_by_day
-from broker_ctl.simulation.replay.record import Replay
-from broker_ctl.simulation.replay.scores import scores_of
+from broker_ctl.simulation.replay.cluster import Replay
+from broker_ctl.simulation.replay.scores import scores_by_day, scores_of
 from tests.simulation.replay.test_scores import move, replayed
 
 DAY_MIN = 1440

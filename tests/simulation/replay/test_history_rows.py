@@ -4,15 +4,12 @@ from collections import Counter
 from dataclasses import replace
 
 from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, rows_of_view
-from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.rows import BundleLoadRow
 from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.replay.baselines import UNLIMITED
-from broker_ctl.simulation.replay.replay import Course, Cycle
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
+from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
+from broker_ctl.simulation.model.scenario import Pace
+from broker_ctl.simulation.replay.replay import UNLIMITED, Course, Cycle
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 RULES = replace(

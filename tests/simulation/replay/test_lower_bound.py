@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares
-from broker_ctl.simulation.replay.lower_bound import bound_of, bounds_by_minute
+from broker_ctl.simulation.replay.scores import bound_of, bounds_by_minute
 from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
 
 FOUR = ("a", "b", "c", "d")

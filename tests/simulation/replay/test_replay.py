@@ -10,16 +10,12 @@ import pytest
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.rules.rules import Budgets, MergeRules, SplitRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
+from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.pace import Pace
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares
-from broker_ctl.simulation.replay.baselines import POLICIES, UNLIMITED
-from broker_ctl.simulation.replay.record import Cause, Moved, Replay
-from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.model.scenario import Event, EventKind, Pace, Scenario, TopicShares
+from broker_ctl.simulation.replay.cluster import Cause, Moved, Replay
+from broker_ctl.simulation.replay.replay import POLICIES, UNLIMITED, replay
 from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
 # No strategy acts: all that is to be seen are the events of the brokers.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.simulation.replay.record import Cause, Moved, Record, Replay
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.simulation.replay.cluster import Cause, Moved, Record, Replay
 from broker_ctl.simulation.replay.scores import back_and_forth, scores_of
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.scenario import EventKind, Scenario
-from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily, scenario
+from broker_ctl.simulation.scenarios import NAMES, is_daily, scenario
 
 TRAFFIC = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
 # In these, half of the brokers carry everything at one time.

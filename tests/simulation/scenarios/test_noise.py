@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.scenarios.noise import add_spikes, autoregressive_noise
+from broker_ctl.simulation.scenarios import add_spikes, autoregressive_noise
 
 DAY_MIN = 1440
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW
-from broker_ctl.simulation.scenarios.population import Population, generate_population
+from broker_ctl.simulation.scenarios import Population, generate_population
 
 # A namespace may have 128; splits need room.
 MOST_PER_NAMESPACE = 64

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.scenarios.shapes import crowd, daily, ramp, switching
+from broker_ctl.simulation.scenarios import crowd, daily, ramp, switching
 
 
 def test_a_daily_wave_is_1_on_average_and_swings_by_its_amplitude() -> None:

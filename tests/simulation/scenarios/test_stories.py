@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 
 UP, DOWN, DRAIN, CAPACITY = (
     EventKind.UP,

@@ -132,7 +132,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
 def test_more_events_than_are_held_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_ctl.simulation.traces.trace_events.MOST_EVENTS", 2)
+    monkeypatch.setattr("broker_ctl.simulation.traces.trace_files.MOST_EVENTS", 2)
     path = write_rows(tmp_path / "e.csv", *(f"{index},b{index},up," for index in range(3)))
     assert refused(path) == ":4: more than 2 events"
     path = write_rows(tmp_path / "e.csv", "", "", *(f"{index},b{index},up," for index in range(2)))

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.scenario import TopicShares, Traffic
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 from broker_ctl.simulation.traces.trace_files import read_traffic, write_traffic
 
 HEADER: Final = "minute,bundle,topics,msg_rate_in,msg_rate_out,bytes_in,bytes_out"
@@ -352,11 +350,11 @@ def test_more_rows_and_bundles_than_are_held_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [f"{minute},{LOW},1,1,1,1,1" for minute in range(5)]
-    for module in ("trace_rows", "table_parquet"):
+    for module in ("trace_files", "tables"):
         monkeypatch.setattr(f"broker_ctl.simulation.traces.{module}.MOST_CELLS", 4)
     assert refused(write_rows(tmp_path / "t.csv", *lines)) == ":6: more than 4 rows"
     assert refused(write_rows(tmp_path / "t.parquet", *lines)) == ": 5 rows; at most 4"
-    monkeypatch.setattr("broker_ctl.simulation.traces.trace_rows.MOST_BUNDLES", 1)
+    monkeypatch.setattr("broker_ctl.simulation.traces.trace_files.MOST_BUNDLES", 1)
     path = write_rows(tmp_path / "t.csv", lines[0], f"0,{HIGH},1,1,1,1,1")
     assert refused(path) == ":3: more than 1 bundles"
 

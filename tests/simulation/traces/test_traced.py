@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares, Traffic
-from broker_ctl.simulation.traces.traced import build_trace_scenario
+from broker_ctl.simulation.traces.trace_files import build_trace_scenario
 
 UP, DOWN, DRAIN, CAPACITY = (
     EventKind.UP,

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace, ring_hash
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, ring_hash
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import TopicShares
 from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scenarios import scenario
 from broker_ctl.simulation.traces.trace_files import write_traffic
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.workload.workload import Workload, workload_of

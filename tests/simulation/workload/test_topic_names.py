@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Topic, ring_hash
-from broker_ctl.simulation.workload.topic_names import name_at
+from broker_ctl.simulation.workload.workload import name_at
 
 STEM = "persistent://tenant/ns/topic-7-"
 

@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace, ring_hash
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import (
+    RING_HIGH,
+    RING_LOW,
+    Bundle,
+    BundleRange,
+    Namespace,
+    Ring,
+    ring_hash,
+)
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.curves import Steps, TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import NAMES, TopicLoad, Workload, workload_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.store.batching.order import PathOrder
+from broker_ctl.store.batching.entries import PathOrder
 
 PATHS = ("/a", "/b", "/c")
 

@@ -30,7 +30,7 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import VirtualLoop
+from broker_ctl.testing.time import VirtualLoop
 from tests.store.batching.recording_store import Bench, bench
 
 PATHS = ("/a", "/b", "/c")

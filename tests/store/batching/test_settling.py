@@ -7,10 +7,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.store.batching.settling import FEWEST_A_TURN, MOST_A_TURN, TURN_S, Settling
-from broker_ctl.store.request_class import RequestClass
-from broker_ctl.testing.manual_clock import ManualClock
-from broker_ctl.testing.virtual_time import VirtualLoop
+from broker_ctl.store.batching.entries import FEWEST_A_TURN, MOST_A_TURN, TURN_S, Settling
+from broker_ctl.store.interface import RequestClass
+from broker_ctl.testing.time import ManualClock, VirtualLoop
 
 CONTROL, INTERACTIVE, BULK = RequestClass
 SLOW_S: Final = TURN_S * 2

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.store.batching.sizes import ReplySizes
+from broker_ctl.store.batching.entries import ReplySizes
 
 
 @given(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=300))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.store.batching.window import AdaptiveWindow, FixedWindow
+from broker_ctl.store.batching.lane import AdaptiveWindow, FixedWindow
 
 BATCHES, OPERATIONS = 8, 1000
 

@@ -25,12 +25,13 @@ from broker_ctl.store.interface import (
     CreateMode,
     Delete,
     Operation,
+    RequestClass,
     SetData,
     Stat,
     Versioned,
+    requests_as,
 )
-from broker_ctl.store.request_class import RequestClass, requests_as
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.time import in_virtual_time
 from tests.store.batching.recording_store import bench
 
 

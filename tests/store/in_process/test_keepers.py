@@ -19,9 +19,13 @@ from broker_ctl.errors import (
     SessionExpired,
 )
 from broker_ctl.http_client import HttpClient
-from broker_ctl.store.in_process.directory import DirectoryKeeper
-from broker_ctl.store.in_process.keeper import EMPTY, Spectator
-from broker_ctl.store.in_process.kubernetes import KubernetesKeeper, Place
+from broker_ctl.store.in_process.keeper import (
+    EMPTY,
+    DirectoryKeeper,
+    KubernetesKeeper,
+    Place,
+    Spectator,
+)
 from tests.support.http.web_server import serving
 from tests.support.kubernetes.api_server import ApiServer
 

@@ -20,10 +20,8 @@ from broker_ctl.errors import (
     StoreClosed,
     TooLarge,
 )
-from broker_ctl.store.in_process.image import StateImage
-from broker_ctl.store.in_process.keeper import EMPTY
-from broker_ctl.store.in_process.projection import Projected
-from broker_ctl.store.in_process.store import InProcessStore
+from broker_ctl.store.in_process.keeper import EMPTY, StateImage
+from broker_ctl.store.in_process.store import InProcessStore, Projected
 from broker_ctl.store.interface import (
     Check,
     Create,

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Drain
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord, PlanProgress, PlanRecord

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.store.records.partitioned_topics import PartitionedTopic
+from broker_ctl.store.records.policies import PartitionedTopic
 
 PATH = "/admin/partitioned-topics/t/ns/persistent/x"
 

@@ -16,16 +16,15 @@ from broker_ctl.core.cluster.directives import (
     Pause,
 )
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
+    NO_LOAD,
     BrokerLoad,
     BundleLoad,
     BundleStats,
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.errors import CorruptRecord, NewerVersion
 from broker_ctl.store.records.broker_ctl import LeadEpoch, LeaseRecord, MoveNode, Registration

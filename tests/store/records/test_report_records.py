@@ -20,8 +20,7 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.store.records.load import BundleData, LocalBrokerData
-from broker_ctl.store.records.report_lines import encode_lines, line_bytes
+from broker_ctl.store.records.load import BundleData, LocalBrokerData, encode_lines, line_bytes
 from broker_ctl.store.records.simple import (
     LoadReport,
     decode_dynamic_setting,

@@ -6,11 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from broker_ctl.security.cluster_key import ClusterKeys
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Stat, Versioned
-from broker_ctl.store.signed.families import family_of
-from broker_ctl.store.signed.signatures import ZnodeSignatures
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.store.signed import ZnodeSignatures, family_of
+from broker_ctl.testing.time import ManualClock
 
 PAYLOAD = b'{"version":1,"x":"y"}'
 REGISTRATION = paths.registration("h:1")
@@ -57,13 +56,13 @@ def data_of(node: Versioned | None) -> bytes | None:
         (paths.move("m"), "move"),
         (paths.plan("p"), "plan"),
         (paths.plan_progress("p"), "plan"),
-        (partition_paths.broker(1), "broker"),
-        (partition_paths.failed(1), "failed-replicas"),
-        (partition_paths.queued(1, 2), "instruction"),
-        (partition_paths.deletion("t"), "deletion"),
-        (partition_paths.DELETIONS, None),
+        (paths.broker(1), "broker"),
+        (paths.failed(1), "failed-replicas"),
+        (paths.queued(1, 2), "instruction"),
+        (paths.deletion("t"), "deletion"),
+        (paths.DELETIONS, None),
         (paths.REGISTRATIONS, None),
-        (partition_paths.queue(1), None),
+        (paths.queue(1), None),
         ("/controller_epoch", None),
         ("/broker-ctl/lead-epoch", None),
         ("/namespace/t/n/0x00000000_0xffffffff", None),

@@ -12,9 +12,7 @@ from kazoo.exceptions import NoAuthError
 
 from broker_ctl.errors import AuthFailed
 from broker_ctl.store.interface import CreateMode, Delete, SetData
-from broker_ctl.store.zookeeper.access.acl import AclEntry
-from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
-from broker_ctl.store.zookeeper.access.sasl import answer
+from broker_ctl.store.zookeeper.access import AclEntry, Identity, NodeAccess, answer
 from tests.store.zookeeper.conftest import DEFAULTS, OpenStore
 from tests.support.zookeeper.anonymous import anonymous_client
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server

@@ -9,7 +9,7 @@ import uvloop
 
 from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import CreateMode, SavedSession, SessionEvent
-from broker_ctl.store.zookeeper.access.identity import Identity
+from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.http.certificates import TLS

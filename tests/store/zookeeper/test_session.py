@@ -27,7 +27,7 @@ from broker_ctl.store.interface import (
     SessionEvent,
 )
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access.identity import Identity
+from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -683,7 +683,7 @@ async def test_the_handshake_counts_from_before_the_server_had_the_request(
         first_s = store.handshake_s
         assert 0 < first_s <= had_s[0]
         with pytest.raises(ConnectionLoss):
-            await store._session.call(wire.get("/a"), 60.0)
+            await store._session.call(wire.wire_get("/a"), 60.0)
         await eventually(lambda: len(had_s) > 1)
         await store.wait_connected()
         assert had_s[0] < store.handshake_s <= had_s[1]

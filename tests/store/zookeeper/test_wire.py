@@ -22,10 +22,10 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.zookeeper import packing, wire
+from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
-ACL = packing.pack_acl([protocol.UNRESTRICTED_ACCESS])
+ACL = wire.pack_acl([protocol.UNRESTRICTED_ACCESS])
 MODE = CreateMode
 STAT = Stat(11, 12, 13, 14, 15, 16, 17, -18, 19, 20, 21)
 STAT_BYTES = struct.pack("!qqqqiiiqiiq", 11, 12, 13, 14, 15, 16, 17, -18, 19, 20, 21)
@@ -75,7 +75,7 @@ REQUESTS: list[tuple[str, Request, int | None, bytes]] = [
         ints(-8, 105) + struct.pack("!q", 77) + ints(0, 0, 0, 0, 2) + text("/a") + text("/ü"),
     ),
     ("closeSession", wire.close_session().record, 1, ints(1, -11)),
-    ("getData", wire.get("/a").record, 2, ints(2, 4) + text("/a") + b"\0"),
+    ("getData", wire.wire_get("/a").record, 2, ints(2, 4) + text("/a") + b"\0"),
     ("exists", wire.exists("/ü").record, 3, ints(3, 3) + text("/ü") + b"\0"),
     ("getChildren", wire.children("/a").record, 4, ints(4, 8) + text("/a") + b"\0"),
     ("sync", wire.sync("/a").record, 5, ints(5, 9) + text("/a")),
@@ -83,50 +83,55 @@ REQUESTS: list[tuple[str, Request, int | None, bytes]] = [
     ("addWatch", wire.add_watch("/a").record, 7, ints(7, 106) + text("/a") + ints(1)),
     (
         "create2",
-        wire.write(Create("/a", b"1"), ACL).record,
+        wire.wire_write(Create("/a", b"1"), ACL).record,
         8,
         ints(8, 15) + create("/a", b"1", 0),
     ),
     (
         "create2 ephemeral",
-        wire.write(Create("/a", b"1", MODE.EPHEMERAL), ACL).record,
+        wire.wire_write(Create("/a", b"1", MODE.EPHEMERAL), ACL).record,
         8,
         ints(8, 15) + create("/a", b"1", 1),
     ),
     (
         "create2 sequential",
-        wire.write(Create("/a", b"1", MODE.SEQUENTIAL), ACL).record,
+        wire.wire_write(Create("/a", b"1", MODE.SEQUENTIAL), ACL).record,
         8,
         ints(8, 15) + create("/a", b"1", 2),
     ),
     (
         "create2 ephemeral sequential",
-        wire.write(Create("/a", b"1", MODE.EPHEMERAL_SEQUENTIAL), ACL).record,
+        wire.wire_write(Create("/a", b"1", MODE.EPHEMERAL_SEQUENTIAL), ACL).record,
         8,
         ints(8, 15) + create("/a", b"1", 3),
     ),
     (
         "createContainer",
-        wire.write(Create("/a", b"", MODE.CONTAINER), ACL).record,
+        wire.wire_write(Create("/a", b"", MODE.CONTAINER), ACL).record,
         8,
         ints(8, 19) + create("/a", b"", 4),
     ),
     (
         "createTTL",
-        wire.write(Create("/a", b"", MODE.TTL, 5000), ACL).record,
+        wire.wire_write(Create("/a", b"", MODE.TTL, 5000), ACL).record,
         8,
         ints(8, 21) + create("/a", b"", 5) + struct.pack("!q", 5000),
     ),
     (
         "setData",
-        wire.write(SetData("/a", b"\0\xff", 3), ACL).record,
+        wire.wire_write(SetData("/a", b"\0\xff", 3), ACL).record,
         9,
         ints(9, 5) + text("/a") + text(b"\0\xff") + ints(3),
     ),
-    ("delete", wire.write(Delete("/a", -1), ACL).record, 10, ints(10, 2) + text("/a") + ints(-1)),
+    (
+        "delete",
+        wire.wire_write(Delete("/a", -1), ACL).record,
+        10,
+        ints(10, 2) + text("/a") + ints(-1),
+    ),
     (
         "multi",
-        wire.multi(
+        wire.wire_multi(
             [
                 Check("/c", 4),
                 Create("/a", b"1", MODE.EPHEMERAL),
@@ -149,7 +154,7 @@ REQUESTS: list[tuple[str, Request, int | None, bytes]] = [
     ),
     (
         "multiRead",
-        wire.multi_read([Read("/a"), Read("/b")]).record,
+        wire.wire_multi_read([Read("/a"), Read("/b")]).record,
         12,
         ints(12, 22) + (header(4) + text("/a") + b"\0") + (header(4) + text("/b") + b"\0") + END,
     ),
@@ -165,13 +170,13 @@ def test_requests_are_these_bytes(record: Request, xid: int | None, expected: by
     assert wire.frame(record, xid) == text(expected)
 
 
-MULTI = wire.multi(
+MULTI = wire.wire_multi(
     [Check("/c"), Create("/a", b"1"), Create("/k-", b"", MODE.SEQUENTIAL), SetData("/s", b"")],
     ACL,
 )
 REPLIES: list[tuple[str, wire.Call[Any], bytes, object]] = [
-    ("getData", wire.get("/a"), text(b"1") + STAT_BYTES, Versioned("/a", b"1", STAT)),
-    ("getData of null", wire.get("/a"), ints(-1) + STAT_BYTES, Versioned("/a", b"", STAT)),
+    ("getData", wire.wire_get("/a"), text(b"1") + STAT_BYTES, Versioned("/a", b"1", STAT)),
+    ("getData of null", wire.wire_get("/a"), ints(-1) + STAT_BYTES, Versioned("/a", b"", STAT)),
     ("exists", wire.exists("/a"), STAT_BYTES, STAT),
     ("getChildren", wire.children("/a"), ints(2) + text("ü") + text("b"), ["b", "ü"]),
     ("getChildren of null", wire.children("/a"), ints(-1), []),
@@ -180,12 +185,12 @@ REPLIES: list[tuple[str, wire.Call[Any], bytes, object]] = [
     ("addWatch", wire.add_watch("/a"), ints(0), None),
     (
         "create2",
-        wire.write(Create("/a-", b"1", MODE.SEQUENTIAL), ACL),
+        wire.wire_write(Create("/a-", b"1", MODE.SEQUENTIAL), ACL),
         text("/a-0000000001") + STAT_BYTES,
         (Versioned("/a-0000000001", b"1", STAT),),
     ),
-    ("setData", wire.write(SetData("/a", b""), ACL), STAT_BYTES, (STAT,)),
-    ("delete", wire.write(Delete("/a"), ACL), b"", (None,)),
+    ("setData", wire.wire_write(SetData("/a", b""), ACL), STAT_BYTES, (STAT,)),
+    ("delete", wire.wire_write(Delete("/a"), ACL), b"", (None,)),
     (
         "multi",
         MULTI,
@@ -198,7 +203,7 @@ REPLIES: list[tuple[str, wire.Call[Any], bytes, object]] = [
     ),
     (
         "multiRead",
-        wire.multi_read([Read("/a"), Read("/b"), Read("/c")]),
+        wire.wire_multi_read([Read("/a"), Read("/b"), Read("/c")]),
         (header(4, error=0) + text(b"1") + STAT_BYTES)
         + (header(-1, error=-101) + ints(-101))
         + (header(4, error=0) + text(b"") + STAT_BYTES)
@@ -261,14 +266,14 @@ def test_the_end_of_the_session_in_a_part_of_a_multi_is_not_taken_for_a_failed_o
     code: int, kind: type[errors.StoreError]
 ) -> None:
     reply = header(-1, error=code) + ints(code) + header(-1, error=-2) + ints(-2)
-    call = wire.multi([Check("/epoch", 3), Create("/a")], b"")
+    call = wire.wire_multi([Check("/epoch", 3), Create("/a")], b"")
     with pytest.raises(kind):
         call.decode(reply, 0)
 
 
 def test_of_many_reads_the_one_that_may_not_be_read_fails() -> None:
     body = (header(4, error=0) + text(b"") + STAT_BYTES) + header(-1, error=-102) + ints(-102)
-    call = wire.multi_read([Read("/a"), Read("/b")])
+    call = wire.wire_multi_read([Read("/a"), Read("/b")])
     found, refused = call.decode(HEADER + body + END, wire.REPLY_HEADER_BYTES)
     assert found == Versioned("/a", b"", STAT)
     assert isinstance(refused, errors.NoAuth)
@@ -343,7 +348,7 @@ def test_whatever_a_create_carries_can_be_read_back(nodes: list[tuple[str, bytes
     body = b"".join(
         header(15, error=0) + text(operation.path) + STAT_BYTES for operation in operations
     )
-    call = wire.multi(operations, ACL)
+    call = wire.wire_multi(operations, ACL)
     assert call.decode(HEADER + body + END, wire.REPLY_HEADER_BYTES) == tuple(
         Versioned(operation.path, operation.data, STAT) for operation in operations
     )

@@ -11,10 +11,8 @@ import pytest
 
 from broker_ctl.errors import Ambiguous, ConnectionLoss, StoreError
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
-from broker_ctl.store.zookeeper import packing, wire
-from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.connection import Connection, StallFrame, Xids
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.time.waiting import eventually
@@ -109,16 +107,19 @@ async def test_a_process_that_takes_a_session_up_again_counts_on(open_store: Ope
 @pytest.mark.parametrize(
     ("call", "body"),
     [
-        (wire.write(Create("/a", b""), b""), text("/b") + STATED),
-        (wire.write(Create("/a", b""), b"", "/root"), text("/rood/a") + STATED),
+        (wire.wire_write(Create("/a", b""), b""), text("/b") + STATED),
+        (wire.wire_write(Create("/a", b""), b"", "/root"), text("/rood/a") + STATED),
         (
-            wire.write(Create("/a-", b"", CreateMode.SEQUENTIAL), b""),
+            wire.wire_write(Create("/a-", b"", CreateMode.SEQUENTIAL), b""),
             text("/b-0000000001") + STATED,
         ),
-        (wire.multi([Create("/a", b"")], b""), result(packing.CREATE_2, text("/b") + STATED) + END),
-        (wire.multi([SetData("/a", b"")], b""), result(packing.DELETE) + END),
-        (wire.multi([Delete("/a")], b""), result(packing.DELETE) + result(packing.DELETE) + END),
-        (wire.multi([Delete("/a"), Delete("/b")], b""), result(packing.DELETE) + END),
+        (
+            wire.wire_multi([Create("/a", b"")], b""),
+            result(wire.CREATE_2, text("/b") + STATED) + END,
+        ),
+        (wire.wire_multi([SetData("/a", b"")], b""), result(wire.DELETE) + END),
+        (wire.wire_multi([Delete("/a")], b""), result(wire.DELETE) + result(wire.DELETE) + END),
+        (wire.wire_multi([Delete("/a"), Delete("/b")], b""), result(wire.DELETE) + END),
         (wire.sync("/a"), text("/b")),
     ],
     ids=[

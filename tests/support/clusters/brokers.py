@@ -15,31 +15,27 @@ from typing import Any, Protocol
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
-from broker_ctl.broker.ownership.operations import OwnershipDependencies
 from broker_ctl.broker.ownership.owner_cache import Owners
-from broker_ctl.broker.ownership.ownership import Ownership
-from broker_ctl.broker.ownership.reclaim import ReclaimResult
+from broker_ctl.broker.ownership.ownership import Ownership, OwnershipDependencies
+from broker_ctl.broker.ownership.reacquire import ReclaimResult
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.locks.locks import Locks
-from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.directives import Moves
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.replicated.moves import Moves
-from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
+from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
-from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
-from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, merge_logs
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, Verdict, judge, merge_logs
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import (
     Create,
     CreateMode,
@@ -52,12 +48,13 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Fault, Point, Request
 from broker_ctl.testing.serve_log import MemoryServeLog
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually
 

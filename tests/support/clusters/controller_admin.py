@@ -5,9 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
-from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, Assignment, RuleChanges, TopicRules
+from broker_ctl.core.partitions.reassigning import fault_of, fault_of_min_isr
+from broker_ctl.core.partitions.values import (
+    MIN_ISR,
+    UNCLEAN,
+    Assignment,
+    RuleChanges,
+    TopicPartition,
+    TopicRules,
+)
 from broker_ctl.errors import (
     BrokerCtlError,
     Fenced,

@@ -16,51 +16,48 @@ from broker_ctl.api.http.dependencies import (
     Readiness,
 )
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.balancer.context.decision_log import DecisionLog
-from broker_ctl.balancer.context.decision_rows import decision_row
+from broker_ctl.balancer.context.decisions import DecisionLog, outcome_row
 from broker_ctl.broker.load.reporter import LoadReporter
-from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
-from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.lookup import (
     Answer,
+    ClusterRouter,
     Connect,
+    LeaseGuard,
     Lookup,
     LookupStatistics,
     PeerCluster,
     Redirect,
+    Scope,
 )
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
-from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler, OwnTopics
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Owner, Ownership
-from broker_ctl.broker.ownership.split_boundaries import Boundaries
-from broker_ctl.broker.ownership.topics import OwnTopics
+from broker_ctl.broker.ownership.ring_change import Boundaries
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
-from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.policies.tenants import StoredGrants
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import SystemClock
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Reason, Skip
-from broker_ctl.core.history.journal import JournalEntry, Outcome
+from broker_ctl.core.history.rows import JournalEntry, Outcome
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
-from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Ring, Topic
 from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
@@ -83,11 +80,11 @@ from broker_ctl.security.audit.log import AuditLog, AuditRules
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
-from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import BrokerReport
+from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.controller_admin import MemoryControllerAdmin
@@ -419,7 +416,7 @@ class MemoryBalancerAdmin(LoadBalancer):
             **({} if "/" not in subject else _bundle_row(self._world, subject)),
             "reported": False,
             "load": {"usage_ratio": 0.5, "msg_per_s": 10.0},
-            "decisions": [decision_row(entry())],
+            "decisions": [outcome_row(entry())],
         }
 
     async def move(

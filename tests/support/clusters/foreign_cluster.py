@@ -14,9 +14,7 @@ from zlib import crc32
 
 from aiohttp import web
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NodeExists
 from broker_ctl.store import paths

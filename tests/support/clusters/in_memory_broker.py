@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.directives import Directives, MoveRecord, Moves
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import (
     AcquireBundle,
     Command,
@@ -27,8 +25,7 @@ from broker_ctl.core.model.commands import (
     SplitBundle,
 )
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import (
     BundleBusy,
     BundleGone,

@@ -5,23 +5,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from broker_ctl.balancer.context.decision_log import DecisionLog
-from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.context.history_recorder import LeaderHistory
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.decisions import DecisionLog, LeaderHistory
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules
 from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import Budgets
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, NodeExists
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode

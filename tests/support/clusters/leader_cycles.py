@@ -1,9 +1,8 @@
 """A cycle of a term, without the balancer around it."""
 
-from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor, StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
+from broker_ctl.balancer.planning.orphans import MassLossBrake
 from broker_ctl.balancer.planning.term import LeaderTerm
 
 

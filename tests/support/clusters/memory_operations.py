@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.balancer.admin.operations import NOW, BalancerOperations, HistoryFilter
-from broker_ctl.balancer.admin.proposals import ProposalOperations
+from broker_ctl.balancer.admin.operations import (
+    NOW,
+    BalancerOperations,
+    HistoryFilter,
+    ProposalOperations,
+)
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.core.history.balance_trace import BalancePoint
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import LoadVector
+from broker_ctl.core.history.rows import BalancePoint
+from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
 from broker_ctl.errors import BrokerCtlError
 from tests.support.clusters.memory_rollouts import MemoryRollouts

@@ -3,7 +3,7 @@
 from typing import Any
 
 from broker_ctl.balancer.admin.rollout import RolloutOperations, RolloutRequest
-from broker_ctl.core.rollout.order import RolloutScope
+from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.errors import NoLeader, OrderConflict, RolloutMissing
 
 

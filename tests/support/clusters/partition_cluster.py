@@ -13,24 +13,30 @@ from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import BuildAdmin, ControllerDependencies, PartitionController
 from broker_ctl.controller.procedures.procedure import ControllerContext, Procedure
 from broker_ctl.controller.term import ControllerTerm
-from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, compared_row
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_spans import Span, digest_of, within
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.transitions import Transition
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.partitions.instructions import (
+    Instruction,
+    ReplicaState,
+    Span,
+    compared_row,
+    digest_of,
+    within,
+)
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     Assignment,
+    ControllerRules,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
     TopicRules,
+    Transition,
 )
 from broker_ctl.errors import HttpError, NodeExists, NoNode
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
 from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import (
@@ -44,21 +50,21 @@ from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 from tests.support.time.waiting import eventually
 
 AnyStore = MemoryStore | ZooKeeperStore
 ROOTS = (
-    partition_paths.BROKERS,
-    partition_paths.BROKER_IDS,
-    partition_paths.TOPICS,
-    partition_paths.REASSIGNED,
-    partition_paths.STATE,
-    partition_paths.FAILED,
+    paths.BROKERS,
+    paths.BROKER_IDS,
+    paths.TOPICS,
+    paths.REASSIGNED,
+    paths.STATE,
+    paths.FAILED,
     "/config",
-    partition_paths.TOPIC_CONFIGURATION,
+    paths.TOPIC_CONFIGURATION,
     "/admin",
-    partition_paths.DELETIONS,
+    paths.DELETIONS,
 )
 
 
@@ -241,7 +247,7 @@ class PartitionCluster:
             rack=self.racks.get(number, ""),
         )
         node = await store.create(
-            partition_paths.broker(number), encode_broker(live, 0), CreateMode.EPHEMERAL
+            paths.broker(number), encode_broker(live, 0), CreateMode.EPHEMERAL
         )
         receiver.epoch = node.stat.czxid
 
@@ -252,12 +258,12 @@ class PartitionCluster:
     async def bounce_broker(self, broker_id: int) -> None:
         """Register a broker again at once, under another epoch."""
         store, receiver = self.stores[broker_id], self.receivers[broker_id]
-        path = partition_paths.broker(broker_id)
+        path = paths.broker(broker_id)
         await store.delete(path)
         await self._register(store, receiver)
 
     async def _consume(self, store: AnyStore, receiver: Receiver) -> None:
-        parent = partition_paths.queue(receiver.broker_id)
+        parent = paths.queue(receiver.broker_id)
         news = asyncio.Event()
         await store.watch(parent, lambda _: news.set())
         while True:
@@ -274,7 +280,7 @@ class PartitionCluster:
 
     async def fail(self, broker_id: int, data: bytes) -> None:
         """Publish what a broker cannot serve."""
-        store, path = self.stores[broker_id], partition_paths.failed(broker_id)
+        store, path = self.stores[broker_id], paths.failed(broker_id)
         try:
             await store.create(path, data, CreateMode.EPHEMERAL)
         except NodeExists:
@@ -300,14 +306,14 @@ class PartitionCluster:
         """A topic with one partition for each list of replicas."""
         assignments = {number: Assignment(each) for number, each in enumerate(replicas)}
         data = encode_topic(TopicAssignment(topic_id(name, life), assignments))
-        operations: list[Operation] = [Create(partition_paths.topic(name), data)]
+        operations: list[Operation] = [Create(paths.topic(name), data)]
         if rules != DEFAULT_RULES:
-            path = partition_paths.topic_configuration(name)
+            path = paths.topic_configuration(name)
             operations.append(Create(path, encode_topic_rules(rules, {})))
         await self.operator.multi(operations)
 
     async def state(self, of: TopicPartition) -> LeaderAndIsr | None:
-        node = await self.operator.get(partition_paths.leader_and_isr(of))
+        node = await self.operator.get(paths.leader_and_isr(of))
         return None if node is None else decode_state(node)
 
     async def led(self, of: TopicPartition, leader: int) -> LeaderAndIsr:
@@ -323,7 +329,7 @@ class PartitionCluster:
         """Write the ISR of a partition as its leader would."""
         state = await self.state(of)
         assert state is not None
-        path = partition_paths.leader_and_isr(of)
+        path = paths.leader_and_isr(of)
         await self.operator.set(path, encode_state(state._replace(isr=isr)), state.version)
 
     # Controllers.

@@ -12,11 +12,9 @@ from broker_ctl.codec import encode
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import BuildAdmin
 from broker_ctl.core.partitions.elections import with_isr
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.values import TopicAssignment
+from broker_ctl.core.partitions.values import ControllerRules, TopicAssignment, TopicPartition
 from broker_ctl.errors import BadVersion, BrokerCtlError, NoNode, SessionExpired
-from broker_ctl.store import partition_paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, MetadataStore, Operation
 from broker_ctl.store.records.partitions import decode_topic, encode_state
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition_cluster
@@ -71,7 +69,7 @@ class Catching:
             return
         data = encode_state(with_isr(state, caught_up | set(state.isr)))
         with suppress(BadVersion, NoNode):
-            path = partition_paths.leader_and_isr(partition)
+            path = paths.leader_and_isr(partition)
             await self.cluster.operator.set(path, data, state.version)
 
     def _follows(self, broker_id: int, partition: TopicPartition, leader: int) -> bool:
@@ -105,7 +103,7 @@ def admin_of(running: Running) -> ControllerOperations:
 
 
 async def topic_of(cluster: PartitionCluster, name: str) -> TopicAssignment | None:
-    node = await cluster.operator.get(partition_paths.topic(name))
+    node = await cluster.operator.get(paths.topic(name))
     return None if node is None else decode_topic(node)
 
 
@@ -213,11 +211,11 @@ async def put_in_kafkas_form(
 ) -> None:
     """A topic ``t`` as Kafka leaves it: partitions, and states of those that it led."""
     operations = [
-        Create(partition_paths.topic("t"), node),
-        Create(partition_paths.kafka_partitions("t")),
+        Create(paths.topic("t"), node),
+        Create(paths.kafka_partitions("t")),
     ]
     for each, state in states.items():
-        path = partition_paths.kafka_state(each)
+        path = paths.kafka_state(each)
         data = state if isinstance(state, bytes) else encode(state)
         operations += [Create(path.rpartition("/")[0]), Create(path, data)]
     await cluster.operator.multi(operations)

@@ -4,20 +4,21 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeVar
 
-from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothing
-from broker_ctl.core.rules.quiet_hours import QuietHours
+from broker_ctl.balancer.context.dependencies import LeaderRules
+from broker_ctl.core.rules.limits import QuietHours
 from broker_ctl.core.rules.rules import (
+    AvgRules,
+    BalanceRules,
+    Band,
     Budgets,
+    DifferenceRules,
     MergeRules,
+    OverloadRules,
     PlacementRules,
     SheddingRules,
+    SlowRules,
+    Smoothing,
     SplitRules,
-)
-from broker_ctl.core.rules.shedding import (
-    AvgRules,
-    DifferenceRules,
-    OverloadRules,
     TransferRules,
     UniformRules,
 )

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.session.watcher import AuthorityMode, Grant, SessionWatcher
+from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 
 TIMEOUT_S = 10.0
 TICK_S = 1.0

@@ -4,7 +4,7 @@ from broker_ctl.errors import NodeExists
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.store.records.tenants import TenantInfo
+from broker_ctl.store.records.policies import TenantInfo
 
 
 async def make_tenants(store: MetadataStore, cluster: str, *names: str) -> None:

@@ -5,11 +5,9 @@ from typing import TypedDict, Unpack
 
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import MIB
 
 NAMESPACE = Namespace("tenant", "ns")

@@ -20,8 +20,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.security.rotation.newest_secret import NewestSecret
-from broker_ctl.security.rotation.tls_context import ReloadableContext
+from broker_ctl.security.rotation.reloadable import NewestSecret, ReloadableContext
 from broker_ctl.settings.root import SUBJECTS, Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 

@@ -12,7 +12,7 @@ from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
@@ -21,7 +21,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 from tests.support.time.waiting import eventually
 
 

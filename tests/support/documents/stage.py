@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.embedded.daemons import BROKER_CTL
 from tests.support.time.waiting import eventually
 

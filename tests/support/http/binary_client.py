@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 from broker_ctl.api.binary.conversation import FIELDS
 from broker_ctl.api.binary.enums import CommandType
-from broker_ctl.api.binary.frames import Frames
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
+from broker_ctl.api.binary.replies import Frames
 
 _LIMIT_S: Final = 10.0
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import compare
-from broker_ctl.pipeline.backtest.results import ComparisonRow, ReplayRow
+from broker_ctl.pipeline.backtest.results import ComparisonRow, Named, ReplayRow
 
 USUAL = Named("settings", "")
 # p99, load that is moved, overloaded minutes.

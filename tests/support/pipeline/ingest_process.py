@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_ctl.pipeline.session import session
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.open_formats import open_settings, rows_by_line, tables_in
 from tests.support.pipeline.spark import SMALL

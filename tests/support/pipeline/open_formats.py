@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from broker_ctl.pipeline.location import PACKAGES, settings_for
-from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.warehouse import open_warehouse
 from tests.support.pipeline.spark import SMALL

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from broker_ctl.core.model.broker import broker_id_of
 from broker_ctl.core.model.load import BundleStats, ResourceUsage
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData

@@ -5,8 +5,7 @@ from http import HTTPStatus
 from itertools import pairwise
 from typing import Any
 
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring, Topic
 from tests.support.pulsar.cluster import PulsarBroker, PulsarCluster
 from tests.support.pulsar.files import CLUSTER
 from tests.support.pulsar.traffic import Flow

@@ -3,7 +3,7 @@
 import random
 
 from broker_ctl.controller.term import ResponseInbox
-from broker_ctl.controller.transport.http_sender import Call, HttpSender, SenderDependencies
+from broker_ctl.controller.transport.http import Call, HttpSender, SenderDependencies
 from broker_ctl.controller.transport.messages import (
     InstructionEncoder,
     PartitionUpdate,
@@ -11,15 +11,15 @@ from broker_ctl.controller.transport.messages import (
 )
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaState
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     Assignment,
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicPartition,
 )
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.testing.virtual_time import LoopClock
+from broker_ctl.testing.time import LoopClock
 
 BROKER = LiveBroker(7, 70, "h7", 6650)
 

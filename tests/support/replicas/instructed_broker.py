@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
-from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
-from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
-from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
+from broker_ctl.broker.replicas.instructions import (
+    FailedReplicas,
+    Handled,
+    ReplicaInstructions,
+    StrayReplicas,
+)
+from broker_ctl.coordination.election import ConfirmedEpoch
 from broker_ctl.core.partitions.instructions import ReplicaState, ReplicaStop
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore

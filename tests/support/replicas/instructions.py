@@ -7,13 +7,18 @@ from broker_ctl.core.partitions.instructions import (
     Instruction,
     ReplicaState,
     ReplicaStop,
+    Span,
     compared_row,
+    digest_of,
 )
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_spans import Span, digest_of
-from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
-from broker_ctl.dataplane.webhook.replicas import HeldReplica
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    TopicAssignment,
+    TopicPartition,
+)
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica
+from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.partitions import encode_state, encode_topic
 
@@ -105,7 +110,7 @@ async def put_topic(
     """Write the node of a topic, or replace it; one list of replicas for each partition."""
     partitions = {number: Assignment(tuple(each)) for number, each in enumerate(replicas)}
     data = encode_topic(TopicAssignment(topic_id(name, life), partitions))
-    path = partition_paths.topic(name)
+    path = paths.topic(name)
     if await store.exists(path) is None:
         await store.create(path, data, make_parents=True)
     else:
@@ -114,7 +119,7 @@ async def put_topic(
 
 async def put_state(store: MetadataStore, partition: str, state: LeaderAndIsr) -> LeaderAndIsr:
     """Write a partition's state; return it with the version of its node."""
-    path = partition_paths.leader_and_isr(named(partition))
+    path = paths.leader_and_isr(named(partition))
     if await store.exists(path) is None:
         node = await store.create(path, encode_state(state), make_parents=True)
         return state._replace(version=node.stat.version)

@@ -8,15 +8,15 @@ may finish.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
     LeaderAndIsr,
+    TopicPartition,
     TopicRules,
 )
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.records.partitions import (
     ControllerRecord,
@@ -29,9 +29,9 @@ from broker_ctl.store.records.partitions import (
 Write = tuple[str, bytes | None]
 
 _ELECTION: Final = paths.CONTROLLER_ELECTION
-_CONFIGURATION: Final = f"{partition_paths.TOPIC_CONFIGURATION}/"
-_IDS: Final = f"{partition_paths.BROKER_IDS}/"
-_QUEUES: Final = f"{partition_paths.STATE}/"
+_CONFIGURATION: Final = f"{paths.TOPIC_CONFIGURATION}/"
+_IDS: Final = f"{paths.BROKER_IDS}/"
+_QUEUES: Final = f"{paths.STATE}/"
 _NOWHERE: Final = Stat(*(0 for _ in Stat._fields))
 
 
@@ -91,9 +91,9 @@ class PartitionHistory:
         elif path.startswith(_QUEUES) and path.count("/") == _QUEUES.count("/") + 1:
             if data is not None:
                 yield from self._judge_author(session, f"the instruction {path}")
-        elif (topic := partition_paths.topic_of(path)) is not None:
+        elif (topic := paths.topic_of(path)) is not None:
             yield from self._see_topic(session, topic, is_gone=data is None)
-        elif (of := partition_paths.partition_of_state(path)) is not None:
+        elif (of := paths.partition_of_state(path)) is not None:
             yield from self._see_state(session, of, data)
 
     def _raise_epoch(self, session: int, epoch: int) -> Iterator[str]:
@@ -127,7 +127,7 @@ class PartitionHistory:
         if data is None:
             yield from self._judge_author(session, f"the end of {of}")
             return
-        path = partition_paths.leader_and_isr(of)
+        path = paths.leader_and_isr(of)
         self.states[of] = after = decode_state(Versioned(path, data, _NOWHERE))
         if before is not None and before.leader_epoch == after.leader_epoch:
             said = self._judge_leader(session, before, after)

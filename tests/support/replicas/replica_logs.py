@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 
 
 class Acknowledged(NamedTuple):

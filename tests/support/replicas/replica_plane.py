@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
-from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
+from broker_ctl.core.partitions.values import TopicPartition
+from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneUnreachable
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply

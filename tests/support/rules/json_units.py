@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from broker_ctl.cli.runtime.units import UNITS
+from broker_ctl.cli.runtime.output import UNITS
 
 # The largest load over the mean has no unit; its name says so.
 _PLAIN: Final = "imbalance"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.security.certificates.authority import CertificateAuthority, Holder
-from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.security.certificates.peer_certificate import broker_uri
 from tests.support.http.certificate_authority import LOOPBACK, Issued
 
 _DAYS = 2

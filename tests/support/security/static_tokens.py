@@ -4,8 +4,7 @@ from collections.abc import Collection
 from typing import TypedDict
 
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from broker_ctl.security.static_tokens import StaticTokens
 
 

@@ -13,10 +13,9 @@ import pytest
 from aiohttp import web
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES
-from broker_ctl.api.http.access.rules import Access, Exempt, Rule
-from broker_ctl.api.http.dry_runs import has_dry_run, supports_dry_run
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Access, Exempt, Rule
+from broker_ctl.api.http.request_params import has_dry_run, supports_dry_run
+from broker_ctl.security.authorization import Operation
 from broker_ctl.settings.root import DECLARATIONS
 from tests.support.time.waiting import PATIENCE_S
 

@@ -17,8 +17,7 @@ from typing import Any, Self, TypeVar
 from kazoo.client import KazooClient
 
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.roles import Role
-from broker_ctl.embedded.server import Server
+from broker_ctl.embedded.server import Role, Server
 from tests.support.time.waiting import eventually
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.errors import BadVersion
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper.connection import Xids
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore

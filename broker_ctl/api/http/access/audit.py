@@ -10,15 +10,14 @@ from aiohttp import web
 
 from broker_ctl.api.http.access.authorization import client_of, operator_of, principal_of
 from broker_ctl.api.http.access.peer_requests import sender_of
-from broker_ctl.api.http.access.route_rules import access_of
-from broker_ctl.api.http.access.rules import Rule
+from broker_ctl.api.http.access.route_rules import Rule, access_of
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.peer_http import REQUEST_ID, caused_by
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization import Operation
 
 log = logging.getLogger(__name__)
 

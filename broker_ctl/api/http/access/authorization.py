@@ -1,11 +1,7 @@
-"""Who may send which request.
-
-Where authentication is on, every request needs a role, except those for health, and those for
-metrics without ``authenticateMetricsEndpoint``. `route_rules` names the operation and the resource
-of each route. A broker process reads its authority with the secret that it shares with this daemon.
-"""
+"""Who may send which request."""
 
 import hmac
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -13,30 +9,74 @@ from typing import Final, NamedTuple
 from aiohttp import hdrs, web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, evidence_of
-from broker_ctl.api.http.access.known_clients import KnownClient, Sender
-from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
-from broker_ctl.api.http.access.rejected_requests import RejectedRequests
-from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP
-from broker_ctl.api.http.access.rules import Access, Exempt, Rule
-from broker_ctl.api.http.eager import in_task
+from broker_ctl.api.http.access.peer_requests import (
+    BrokerCertificates,
+    PeerRequests,
+    evidence_of,
+    is_order,
+)
+from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP, Access, Exempt, Rule
 from broker_ctl.api.http.limits.connections import Connection
 from broker_ctl.api.http.request_params import topic_in
-from broker_ctl.api.http.routing import RoutedRequest
+from broker_ctl.api.http.routing import KnownClient, RoutedRequest, Sender, in_task
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
-from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.authorization import Authorization, Client
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.authorization.policy import Decision
-from broker_ctl.security.authorization.resources import Resource
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.authentication import Authenticator, Principal, Proof
+from broker_ctl.security.authorization import Authorization, Client, Decision, Operation, Resource
 from broker_ctl.security.signed_requests import (
     HEADER,
     START_HEADER,
     SignatureRefused,
     StartWanted,
 )
+
+log = logging.getLogger(__name__)
+
+# Log of requests that were rejected before they were read, at a bounded rate.
+
+
+# Logged one by one in each minute; any further ones are only counted.
+_MAX_LOGGED: Final = 10
+_WINDOW_S: Final = 60.0
+_MAX_PATH_LENGTH: Final = 300
+
+
+class RejectedRequests:
+    """Rejected requests of one server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_s = 0.0
+        self._rejected = 0
+
+    def record(self, request: web.Request, status: int, reason: str) -> None:
+        """Log a request that was rejected with this status, or only count it."""
+        now_s = self._clock.now_s()
+        if now_s - self._began_s >= _WINDOW_S:
+            if self._rejected > _MAX_LOGGED:
+                log.warning("%d more requests were rejected", self._rejected - _MAX_LOGGED)
+            self._began_s, self._rejected = now_s, 0
+        self._rejected += 1
+        if self._rejected > _MAX_LOGGED:
+            return
+        path = request.raw_path[:_MAX_PATH_LENGTH]
+        log.warning(
+            "rejected with %d: %s %r from %s, %s",
+            status,
+            request.method,
+            path,
+            request.remote,
+            reason,
+        )
+
+
+# Who may send which request.
+#
+# Where authentication is on, every request needs a role, except those for health, and those for
+# metrics without ``authenticateMetricsEndpoint``. `route_rules` names the operation and the
+# resource of each route. A broker process reads its authority with the secret that it shares with
+# this daemon.
+
 
 _SCHEME: Final = "bearer"
 _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from broker_ctl.api.http.access.rejected_requests import RejectedRequests
+from broker_ctl.api.http.access.authorization import RejectedRequests
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 

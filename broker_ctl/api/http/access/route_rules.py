@@ -1,26 +1,86 @@
-"""The rule of each route: a request is judged by the route that it matched, not by its spelling.
+"""Rules of access: what each route demands, and on which port it is served."""
 
-A route without a rule is for super users. `tests/api/http/access/test_route_rules.py` fails for
-such a route, and for a rule without a route.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.access.rules import (
-    Access,
-    Exempt,
-    Rule,
-    broker_resource_in,
-    cluster_in,
-    namespace_resource_in,
-    tenant_resource_in,
-    topic_resource_in,
-)
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.authorization.resources import Resource, ResourceKind
+from broker_ctl.api.http.request_params import namespace_in, topic_in
+from broker_ctl.api.http.responses import ApiError, route_of
+from broker_ctl.api.http.routing import RouteTable
+from broker_ctl.security import authorization
+from broker_ctl.security.authorization import Operation, Resource, ResourceKind
+from broker_ctl.settings.publishing import KEYS, HttpPort, PortRole
+
+# What a request needs: an operation on a resource, or one of the exemptions.
+
+
+class Exempt(Enum):
+    """Routes that need no operation.
+
+    Attributes:
+        HEALTH: open to everybody.
+        METRICS: open, or to every authenticated role with ``authenticateMetricsEndpoint``.
+        AUTHENTICATED: for every authenticated role: the response depends on nothing.
+        DATA_PLANE: for the broker process, by the secret that it shares with this daemon.
+        CONSOLE: the frame of the console, open to everybody: what it shows, it asks for with the
+            rights of its client.
+    """
+
+    HEALTH = auto()
+    METRICS = auto()
+    AUTHENTICATED = auto()
+    DATA_PLANE = auto()
+    CONSOLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The operation of a route, and the resource that its path names.
+
+    Attributes:
+        resource_of: raises InvalidName where the path names none.
+    """
+
+    operation: Operation
+    resource_of: Callable[[web.Request], Resource]
+
+
+Access = Rule | Exempt
+
+
+def cluster_in(_: web.Request) -> Resource:
+    """The cluster."""
+    return authorization.CLUSTER
+
+
+def broker_resource_in(request: web.Request) -> Resource:
+    """The broker in the path."""
+    return Resource.of_broker(request.match_info["broker"])
+
+
+def tenant_resource_in(request: web.Request) -> Resource:
+    """The tenant in the path."""
+    return Resource.of_tenant(request.match_info["tenant"])
+
+
+def namespace_resource_in(request: web.Request) -> Resource:
+    """The namespace in the path."""
+    return Resource.of_namespace(namespace_in(request))
+
+
+def topic_resource_in(request: web.Request) -> Resource:
+    """The topic in the path."""
+    return Resource.of_topic(topic_in(request))
+
+
+# The rule of each route: a request is judged by the route that it matched, not by its spelling.
+#
+# A route without a rule is for super users. `tests/api/http/access/test_route_rules.py` fails for
+# such a route, and for a rule without a route.
+
 
 # As in the dispatcher: what matched no route.
 _UNKNOWN: Final = "unknown"
@@ -277,3 +337,81 @@ def access_of(route: str, method: str) -> Access:
 def resource_kind_of(rule: Rule) -> ResourceKind:
     """Of what kind the resource is that the path of a route names."""
     return next(kind for kind, find in _RESOURCES.items() if find is rule.resource_of)
+
+
+# Which of its ports serves a route, so that a firewall can separate clients from operators.
+#
+# Health is served at each port. Where there are admin ports, the public ones serve what clients
+# need: lookups, and metrics unless these have ports of their own.
+
+
+_ALL: Final = frozenset(PortRole)
+_CLIENTS: Final = frozenset({PortRole.PUBLIC, PortRole.ADMIN})
+_OF_OPERATORS: Final = frozenset({Exempt.DATA_PLANE, Exempt.CONSOLE})
+
+
+@dataclass(frozen=True, slots=True)
+class PortFilter:
+    """What the ports of one role serve.
+
+    Attributes:
+        elsewhere: routes that other ports serve, and the reason of their refusal here.
+    """
+
+    role: PortRole
+    elsewhere: Mapping[web.AbstractRoute, str]
+
+    def refuses(self, route: web.AbstractRoute) -> bool:
+        """Whether a route is served at other ports only."""
+        return route in self.elsewhere
+
+    def refusal_of(self, route: web.AbstractRoute) -> ApiError | None:
+        """403 for a route of another port; None: it is served here."""
+        reason = self.elsewhere.get(route)
+        return None if reason is None else ApiError(403, reason, kind="OtherPort")
+
+
+def is_of_client(request: web.Request) -> bool:
+    """Whether a request is one that the public port serves in any case."""
+    return _is_for_clients(access_of(route_of(request), request.method))
+
+
+def routes_of_ports(routes: RouteTable, ports: Collection[HttpPort]) -> list[PortFilter]:
+    """What each of the ports serves, and where it says that the rest is served."""
+    by_role = {port.role: port for port in ports}
+    found: dict[PortRole, dict[web.AbstractRoute, str]] = {role: {} for role in by_role}
+    for route in routes:
+        assert route.resource is not None, "only routes of a system without resources have none"
+        roles = _roles_of(access_of(route.resource.canonical, route.method), by_role)
+        for role, port in by_role.items():
+            if role not in roles:
+                there = next(by_role[other] for other in PortRole if other in roles & set(by_role))
+                found[role][route] = _explain(port, there)
+    return [PortFilter(role, elsewhere) for role, elsewhere in found.items()]
+
+
+def _is_for_clients(access: Access) -> bool:
+    if isinstance(access, Exempt):
+        return access not in _OF_OPERATORS
+    return access.operation is Operation.LOOKUP
+
+
+def _roles_of(access: Access, present: Collection[PortRole]) -> frozenset[PortRole]:
+    """The ports that serve a route."""
+    if access is Exempt.HEALTH:
+        return _ALL
+    if access is Exempt.METRICS:
+        return frozenset({PortRole.METRICS}) if PortRole.METRICS in present else _CLIENTS
+    if _is_for_clients(access) or PortRole.ADMIN not in present:
+        return _CLIENTS
+    return frozenset({PortRole.ADMIN})
+
+
+def _explain(here: HttpPort, there: HttpPort) -> str:
+    keys = KEYS[there.role]
+    named = ((there.port, keys.port), (there.port_tls, keys.port_tls))
+    others = " or ".join(f"{number} ({key})" for number, key in named if number is not None)
+    served = "metrics and health only"
+    if here.role is not PortRole.METRICS:
+        served = "no administration" if there.role is PortRole.ADMIN else "no metrics"
+    return f"this port serves {served}: use port {others} of this broker"

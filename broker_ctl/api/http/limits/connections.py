@@ -1,34 +1,204 @@
-"""aiohttp's server with a maximum number of connections.
-
-Idle connections are closed: the time runs while the head of a request is incomplete, from the start
-of a connection and from each response on, so a client that sends nothing and a client that sends a
-head byte by byte are both closed. Bodies have their own limit, in `request_params.py`.
-
-A client that does not read its answers is closed after the same time.
-
-Bytes that are one whole request are offered to `begin` first, where aiohttp has nothing in progress
-on the connection; see `eager`.
-"""
+"""aiohttp's server with a maximum number of connections."""
 
 import asyncio
+import logging
+import resource
 from collections import Counter as Counts
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from fractions import Fraction
+from typing import Any, Final, Generic, TypeVar
 
 from aiohttp import web
-from aiohttp.http import StreamWriter
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import (
+    HttpProcessingError,
+    HttpRequestParser,
+    HttpVersion11,
+    RawRequestMessage,
+    StreamWriter,
+)
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from broker_ctl import codec
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.known_clients import KnownClient
-from broker_ctl.api.http.eager import Steps
-from broker_ctl.api.http.limits.bodies import Bodies
-from broker_ctl.api.http.limits.heads import HeadParser
-from broker_ctl.api.http.limits.strangers import Strangers
+from broker_ctl.api.http.routing import KnownClient, Steps
+from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.kinds import Counter
-from broker_ctl.security.client_limits.origins import origin_of
+from broker_ctl.security.client_limits import origin_of
+
+log = logging.getLogger(__name__)
+
+# What the bodies of requests may take, as metrics show it.
+
+
+class Bodies:
+    """Bodies that one server is reading.
+
+    Attributes:
+        limit: bytes of one body.
+        refused: how many were too large, or were not sent in time.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit: Final = limit
+        self.refused = 0
+        # By the id of a buffer: buffers are equal if their bytes are.
+        self._reading: dict[int, bytearray] = {}
+
+    def show(self, bounds: BoundInstruments) -> None:
+        """Show them as a bound."""
+        bounds.follow(
+            "http-body-bytes",
+            used=lambda: max(map(len, self._reading.values()), default=0),
+            limit=lambda: self.limit,
+            refused=lambda: self.refused,
+        )
+
+    def begin(self, body: bytearray) -> None:
+        """Count what a body has so far."""
+        self._reading[id(body)] = body
+
+    def end(self, body: bytearray) -> None:
+        """It is read, or refused."""
+        del self._reading[id(body)]
+
+
+# Whole requests without a body, in the bytes that a connection has received.
+
+
+_GET: Final = b"GET "
+_END: Final = b"\r\n\r\n"
+_BUFFER_BYTES: Final = 1 << 16
+
+
+class HeadParser:
+    """aiohttp's parser, for the connections of one server.
+
+    It is given nothing but whole heads, so that none of them leaves anything behind for the next.
+    """
+
+    def __init__(self) -> None:
+        self._parser = _new_parser()
+
+    def parse(self, data: bytes) -> RawRequestMessage | None:
+        """The request, if the bytes are one GET of HTTP/1.1 that keeps the connection; else None.
+
+        Whatever it refuses is for the parser of the connection itself, with its answer.
+        """
+        if not data.startswith(_GET) or data.find(_END) != len(data) - len(_END):
+            return None
+        try:
+            messages, is_upgraded, _ = self._parser.feed_data(data)
+        except HttpProcessingError:
+            messages, is_upgraded = [], False
+        if len(messages) == 1 and not is_upgraded:
+            message, payload = messages[0]
+            is_kept = message.version == HttpVersion11 and not message.should_close
+            if is_kept and payload is EMPTY_PAYLOAD and not message.upgrade:
+                return message
+        # It failed, or it waits for a body, another protocol, or the end of the connection.
+        self._parser = _new_parser()
+        return None
+
+
+def _new_parser() -> HttpRequestParser:
+    loop = asyncio.get_running_loop()
+    return HttpRequestParser(BaseProtocol(loop), loop, _BUFFER_BYTES, auto_decompress=False)
+
+
+# Connections whose clients are not known yet: where there are too many, the oldest leave first.
+
+
+T = TypeVar("T")
+
+
+class Strangers(Generic[T]):
+    """In the order of their arrival, of all addresses and of each one.
+
+    There are no more keys than connections.
+    """
+
+    def __init__(self) -> None:
+        self._origin_of: dict[T, str] = {}
+        self._at: defaultdict[str, dict[T, None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._origin_of)
+
+    def add(self, one: T, origin: str) -> None:
+        """The newest one."""
+        self._origin_of[one] = origin
+        self._at[origin][one] = None
+
+    def discard(self, one: T) -> None:
+        """It is known now, or gone."""
+        origin = self._origin_of.pop(one, None)
+        if origin is not None:
+            of_origin = self._at[origin]
+            del of_origin[one]
+            if not of_origin:
+                del self._at[origin]
+
+    def count_of(self, origin: str) -> int:
+        """How many an address has."""
+        return len(self._at.get(origin, ()))
+
+    def oldest(self) -> T | None:
+        """The oldest of all; None: there is none."""
+        return next(iter(self._origin_of), None)
+
+    def oldest_of(self, origin: str) -> T | None:
+        """The oldest of an address; None: it has none."""
+        return next(iter(self._at.get(origin, ())), None)
+
+
+# Which part of the process's descriptors the sockets of clients may have.
+#
+# An eighth is kept back for ZooKeeper, other brokers, logs and files: a daemon that cannot
+# connect to ZooKeeper again loses its session and all bundles.
+
+
+HTTP: Final = Fraction(1, 2)
+BINARY: Final = Fraction(1, 4)
+# Before their CONNECT; for a moment there may be twice as many.
+BINARY_WAITING: Final = Fraction(1, 32)
+BINARY_REFUSED: Final = Fraction(1, 32)
+# Clients that begin their TLS handshake, at all ports.
+HANDSHAKES: Final = Fraction(1, 32)
+
+
+def cap(wanted: int, part: Fraction) -> int:
+    """``wanted`` sockets, at most this part of the descriptors; at least one."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if limit == resource.RLIM_INFINITY else min(wanted, max(1, int(limit * part)))
+
+
+def cap_and_log(wanted: int, part: Fraction, what: str, key: str) -> int:
+    """As `cap`; a log line names the setting that does not count."""
+    most = cap(wanted, part)
+    if most < wanted:
+        log.info(
+            "limiting %s connections to %d instead of %s=%d: "
+            "this process may open %d files; raise LimitNOFILE to allow more",
+            *(what, most, key, wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        )
+    return most
+
+
+# aiohttp's server with a maximum number of connections.
+#
+# Idle connections are closed: the time runs while the head of a request is incomplete, from the
+# start of a connection and from each response on, so a client that sends nothing and a client
+# that sends a head byte by byte are both closed. Bodies have their own limit, in
+# `request_params.py`.
+#
+# A client that does not read its answers is closed after the same time.
+#
+# Bytes that are one whole request are offered to `begin` first, where aiohttp has nothing in
+# progress on the connection; see `eager`.
+
 
 # For aiohttp's own timer of idle connections: it does not know of responses that no task sends.
 _NEVER_S: Final = 1e9

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Final
 
-from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits import connections
 from broker_ctl.api.http.limits.acceptor import Acceptor, Make
-from broker_ctl.api.http.limits.strangers import Strangers
-from broker_ctl.instruments.bounds import BoundInstruments
-from broker_ctl.security.client_limits.origins import origin_of_address
+from broker_ctl.api.http.limits.connections import Strangers
+from broker_ctl.instruments.clients import BoundInstruments
+from broker_ctl.security.client_limits import origin_of_address
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Handshakes:
     """
 
     def __init__(self, limit_s: float = _LIMIT_S) -> None:
-        self.limit = descriptors.cap(_MOST, descriptors.HANDSHAKES)
+        self.limit = connections.cap(_MOST, connections.HANDSHAKES)
         self.refused = 0
         self._limit_s = limit_s
         self._limit_of_address = max(1, min(_MOST_OF_ADDRESS, self.limit // 2))

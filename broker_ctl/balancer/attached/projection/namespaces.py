@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.dataplane.pulsar.reader import ClusterReader
 from broker_ctl.errors import CorruptRecord, PeerRefused
 from broker_ctl.store import paths
-from broker_ctl.store.in_process.projection import Projected
+from broker_ctl.store.in_process.store import Projected
 from broker_ctl.store.records.policies import LocalPolicies
 
 # A ring is read again when a bundle is owned that it does not have; and now and then, as nobody

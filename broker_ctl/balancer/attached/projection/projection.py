@@ -13,20 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from broker_ctl.balancer.attached.projection.namespaces import Namespaces
-from broker_ctl.balancer.attached.projection.reports import LoadReports, ReportedLoad
-from broker_ctl.balancer.attached.projection.stuck import StuckBundles
+from broker_ctl.balancer.attached.projection.reports import LoadReports, ReportedLoad, StuckBundles
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.reader import ClusterReader
 from broker_ctl.errors import ConnectionLoss, PeerError
 from broker_ctl.store import paths
-from broker_ctl.store.in_process.projection import Projected
-from broker_ctl.store.in_process.store import InProcessStore
-from broker_ctl.store.path_rules import is_at_or_below
+from broker_ctl.store.in_process.store import InProcessStore, Projected
+from broker_ctl.store.paths import is_at_or_below
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.tasks import TaskScope
 

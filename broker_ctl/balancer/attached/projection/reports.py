@@ -1,29 +1,83 @@
-"""Load reports of brokers, by their admin API.
-
-Brokers with the modular or the simple load manager answer with the report that they would write.
-Those with the extensible manager refuse that (docs: pulsar-extensible): their report is made of the
-statistics of their topics, the bundles that they own, and what they use by their own metrics.
-"""
+"""Reports of foreign brokers, and bundles that no unload moves."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.cluster_balancer import MANAGER
-from broker_ctl.dataplane.pulsar.exposition import Samples, sum_of
+from broker_ctl.dataplane.pulsar.cluster_balancer import MANAGER, Samples, sum_of
 from broker_ctl.dataplane.pulsar.reader import ClusterReader
 from broker_ctl.errors import CorruptRecord, PeerRefused
 from broker_ctl.store import paths
-from broker_ctl.store.records.foreign_brokers import BrokerRecord
 from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.ownership import BrokerRecord
+
+# Bundles that lost their owner and have none since, under the extensible load manager.
+#
+# That manager hands a bundle from state to state in its channel: assigning, releasing, splitting.
+# One that stays in such a state is owned by no broker in between, and its clients wait. With the
+# other managers a bundle without an owner waits for the next lookup, which is nothing to be
+# shown.
+
+
+# A hand-over takes a second or two; more than this is not usual even on a busy broker.
+_USUAL_S: Final = 15.0
+
+
+class _Lost(NamedTuple):
+    last_owner: str
+    since_s: float
+
+
+class StuckBundles:
+    """Compares looks at the owners."""
+
+    def __init__(self) -> None:
+        self._owned: Mapping[Bundle, str] = {}
+        self._lost: dict[Bundle, _Lost] = {}
+
+    def look(self, owned: Mapping[Bundle, str], now_s: float) -> None:
+        """Take in who owns what now; a bundle that was split is there in its parts."""
+        for bundle, owner in self._owned.items():
+            if bundle not in owned:
+                self._lost.setdefault(bundle, _Lost(owner, now_s))
+        here: dict[object, list[Bundle]] = {}
+        for bundle in owned:
+            here.setdefault(bundle.namespace, []).append(bundle)
+        self._lost = {
+            bundle: lost
+            for bundle, lost in self._lost.items()
+            if not any(bundle.overlaps(other) for other in here.get(bundle.namespace, ()))
+        }
+        self._owned = owned
+
+    def rows(self, now_s: float) -> list[dict[str, Any]]:
+        """Those that have been without an owner for unusually long, the longest first."""
+        late = sorted(
+            (lost.since_s, str(bundle), lost.last_owner)
+            for bundle, lost in self._lost.items()
+            if now_s - lost.since_s > _USUAL_S
+        )
+        return [
+            {"bundle": bundle, "last_owner": owner, "for_s": round(now_s - since_s, 1)}
+            for since_s, bundle, owner in late
+        ]
+
+
+# Load reports of brokers, by their admin API.
+#
+# Brokers with the modular or the simple load manager answer with the report that they would
+# write. Those with the extensible manager refuse that (docs: pulsar-extensible): their report is
+# made of the statistics of their topics, the bundles that they own, and what they use by their
+# own metrics.
+
 
 LOAD_REPORT: Final = "broker-stats/load-report"
 _MIB: Final = 1 << 20

@@ -3,14 +3,13 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.context.dependencies import LeaderRules
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Transfer, Unload
-from broker_ctl.core.cluster.draining import drain_proposals
+from broker_ctl.core.cluster.directives import drain_proposals
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.planning.cycle import plan_proposals
-from broker_ctl.core.rollout.evacuation import evacuate, give_back
-from broker_ctl.core.rollout.pace import Pace
+from broker_ctl.core.rollout.forecast import Pace, evacuate, give_back
 from broker_ctl.core.rollout.rollout import Rollout
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.rules.balance import BurstRules
-from broker_ctl.core.strategies.balance.demands.demand import Demands
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import BurstRules
+from broker_ctl.core.strategies.balance.demands import Demands
 
 if TYPE_CHECKING:
-    from broker_ctl.core.strategies.balance.problem import Floats, Problem
+    from broker_ctl.core.cluster.columns import Floats
+    from broker_ctl.core.strategies.balance.problem import Problem
 
 SLOT_S: Final = 300.0
 SLOTS: Final = 12

@@ -7,14 +7,13 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, Self
 
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.rules.balance import BalanceRules
-from broker_ctl.core.strategies.balance.demands.demand import Demands
-from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.strategies.balance.demands import Demand, Demands, Resources
 
 if TYPE_CHECKING:
     from broker_ctl.core.cluster.columns import Floats
-    from broker_ctl.core.strategies.balance.kinds import Peers
+    from broker_ctl.core.strategies.balance.problem import Peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def levels_of(
     """Levels once every move has arrived; ``silent_s``: age from which no report counts."""
     import numpy as np
 
-    from broker_ctl.core.strategies.balance.kinds import peers_of
+    from broker_ctl.core.strategies.balance.problem import peers_of
 
     table, brokers = demands.table, sorted(view.brokers)
     rows = table.places_of(homes)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.strategies.balance.bursts import Courses, courses_of_row, courses_to_row
-from broker_ctl.core.strategies.balance.demands.demand import Demands
+from broker_ctl.core.strategies.balance.demands import Demands
 from broker_ctl.core.strategies.balance.levels import Levels
-from broker_ctl.core.strategies.balance.slow import SlowMemory
+from broker_ctl.core.strategies.balance.slowness import SlowMemory
 
 _HOUR_S: Final = 3600.0
 

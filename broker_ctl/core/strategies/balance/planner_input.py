@@ -6,19 +6,23 @@ from itertools import compress
 
 import numpy as np
 
+from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.snapshot import in_order
 from broker_ctl.core.cluster.view import BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.topic_partitions import TopicPartitions
-from broker_ctl.core.rules.balance import BalanceRules
-from broker_ctl.core.strategies.balance.kinds import Kinds, sharing_of
-from broker_ctl.core.strategies.balance.limits.hard_limits import broker_columns, bundle_columns
+from broker_ctl.core.model.names import Bundle, Namespace, Ring, TopicPartitions
+from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.strategies.balance.demands import Resources
+from broker_ctl.core.strategies.balance.limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
-from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
-from broker_ctl.core.strategies.balance.resources import Resources
-from broker_ctl.core.strategies.balance.topic_spread import TopicSpread, spread_of
+from broker_ctl.core.strategies.balance.problem import (
+    Flags,
+    Indices,
+    Kinds,
+    Problem,
+    TopicSpread,
+    sharing_of,
+    spread_of,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,23 +1,31 @@
-"""Where bundles should live by the daily profile: one placement for all hours of a day.
+"""Where bundles should live by the daily profile: one placement for all hours of a day."""
 
-A bundle's day resembles the previous one. Following only the current load moves bundles at noon,
-and others back at night. If bundles that are busy at different hours share a broker, the cluster
-stays balanced all day and nothing has to move (docs: planner-sources, load-history-sources).
-
-The largest bundle is placed first. Each goes to the broker whose fullest hour is the least full,
-but stays on its current broker if that is nearly as good. So a bundle moves only for a gain above
-the price, and no bundle moves if the whole plan would not gain that.
-
-All input is plain arrays; bundles and brokers are numbers, in the order of their ids. The same
-input gives the same placement.
-"""
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices
+from broker_ctl.core.cluster.columns import Floats
+from broker_ctl.core.cluster.decisions import Reason, Transfer
+from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.strategies.balance.problem import Flags, Indices
+
+# Where bundles should live by the daily profile: one placement for all hours of a day.
+#
+# A bundle's day resembles the previous one. Following only the current load moves bundles at noon,
+# and others back at night. If bundles that are busy at different hours share a broker, the cluster
+# stays balanced all day and nothing has to move (docs: planner-sources, load-history-sources).
+#
+# The largest bundle is placed first. Each goes to the broker whose fullest hour is the least
+# full, but stays on its current broker if that is nearly as good. So a bundle moves only for a
+# gain above the price, and no bundle moves if the whole plan would not gain that.
+#
+# All input is plain arrays; bundles and brokers are numbers, in the order of their ids. The same
+# input gives the same placement.
+
 
 HOURS: Final = 24
 NOBODY: Final = -1
@@ -171,3 +179,79 @@ def _check(load: Floats, owner: Indices, sizes: Floats) -> None:
         raise ValueError("loads are finite and at least 0, sizes above 0")
     if len(owner) and not (owner.min() >= NOBODY and owner.max() < len(sizes)):
         raise ValueError(f"an owner is none of {len(sizes)} brokers")
+
+
+# A placement by the daily profile as a file for the leader.
+
+
+class Origin(NamedTuple):
+    """Where a profile comes from; see `PlanFile`."""
+
+    cluster: str
+    made_ms: int
+    from_ms: int
+    to_ms: int
+
+
+def plan_file(
+    placement: ProfilePlacement,
+    origin: Origin,
+    bundles: Sequence[Bundle],
+    brokers: Sequence[str],
+    *,
+    load: Floats,
+    owner: Indices,
+) -> PlanFile:
+    """The moves by name; the leader places bundles without an owner at once.
+
+    Args:
+        placement: of `profile_placement`.
+        origin: of the profile.
+        bundles: in the order of the arrays.
+        brokers: likewise.
+        load: as `profile_placement` was given it.
+        owner: likewise.
+    """
+    moves = tuple(
+        PlannedMove(
+            bundles[place],
+            brokers[owner[place]],
+            brokers[placement.owner[place]],
+            float(load[place].mean()),
+        )
+        for place in placement.moves
+        if owner[place] != NOBODY
+    )
+    before, after = placement.before.tolist(), placement.after.tolist()
+    return PlanFile(*origin, moves, tuple(before), tuple(after))
+
+
+# The moves of a plan from the daily profile, as decisions on a view.
+
+
+_WHY = "by the daily profile"
+
+
+def relocations(view: ClusterView, receivers: Mapping[Bundle, str]) -> tuple[Transfer, ...]:
+    """Transfers of what is not where it should be, in the order of ``receivers``.
+
+    A bundle that the view does not know, or that has no owner in the view, is left out,
+    and so is one whose receiver is not there.
+    """
+    return tuple(
+        Transfer(
+            bundle=bundle,
+            source=source,
+            destination=destination,
+            reason=Reason.PROFILE,
+            detail=_WHY,
+            load_vector=view.bundles[bundle].load_vector,
+            source_before=view.brokers[source].expected,
+            destination_before=view.brokers[destination].expected,
+        )
+        for bundle, destination in receivers.items()
+        if bundle in view.bundles
+        and (source := view.bundles[bundle].owner or "") in view.brokers
+        and destination in view.brokers
+        and source != destination
+    )

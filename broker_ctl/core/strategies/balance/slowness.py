@@ -1,24 +1,127 @@
-"""Who is slow in one round: needs far more than its peers, or than it used to, for its traffic.
+"""Slow brokers: who is slow, for how long, what follows, and the cost of a byte on each broker.
 
-A broker is slow when a byte (`cost`) takes above some times what it takes its peers, or when that
-relation to its peers is above some times what it usually was: either is enough, since a sick broker
-may have been sick from the start, and a strong one may have become sick and not be the dearest
-by far yet. What all brokers share (the hour, smaller messages everywhere) changes no such relation.
-What lasts becomes the rule for the broker's own history, and then its peers alone decide.
+Cost of a byte on each broker: it distinguishes a slow broker from a busy one.
 
-Who has too little traffic or usage is not judged: an idle machine uses something for nothing, and
-would look dear.
+Usage alone does not show a broker's health: the fullest may just have the most to do. Usage over
+traffic does, once three things are taken out of it:
+
+- size. Usage is a part of the broker's *own* capacity, so a broker half as large shows twice the
+  usage for the same byte. It is multiplied by the broker's size: the limit of its fullest resource
+  over the median of what the brokers report as their limit of that resource. A cost is then a part
+  of a median broker. Where a limit is unknown the broker is taken for a median one.
+- the size of messages. A small one costs nearly as much as a large one, so that each counts for
+  some bytes beside its own.
+- time. Usage and traffic are of one and the same report; the averages of the view lag behind it,
+  and would make a broker with a sudden load look slow.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil, isfinite
-from typing import Final
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from enum import StrEnum
+from math import ceil, floor, isfinite
+from statistics import median
+from typing import Any, Final, Self
 
-from broker_ctl.core.model.load_vector import throughput_text
-from broker_ctl.core.rules.balance import SlowRules
-from broker_ctl.core.strategies.balance.cost import Sample
+from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.load import SystemUsage, UsageWeights, throughput_text
+from broker_ctl.core.rules.rules import SlowRules
+
+# A broker of 50 MB/s is one of about 50,000 msg/s.
+_MESSAGE_BYTES: Final = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One broker by its last report.
+
+    Attributes:
+        usage_ratio: of its own capacity, 1.0 is full.
+        throughput_bytes: bytes/s in and out.
+        msg_rate: msg/s in and out.
+        size_ratio: its capacity over that of a median broker.
+        age_s: age of the report.
+    """
+
+    usage_ratio: float
+    throughput_bytes: float
+    msg_rate: float = 0.0
+    size_ratio: float = 1.0
+    age_s: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """Part of a median broker for a byte/s; 0 where there is no traffic."""
+        traffic = self.throughput_bytes + self.msg_rate * _MESSAGE_BYTES
+        return self.usage_ratio * self.size_ratio / traffic if traffic > 0 else 0.0
+
+
+def sample_costs(view: ClusterView, weights: UsageWeights | None = None) -> dict[str, Sample]:
+    """The brokers that are there to stay, by id.
+
+    Args:
+        view: of this moment.
+        weights: those by which ``BrokerView.usage_ratio`` was made (`core.load.max_usage`).
+    """
+    staying = {key: broker for key, broker in view.brokers.items() if not broker.is_draining}
+    sizes = fullest_size_ratios(
+        {key: broker.load.usage for key, broker in staying.items()}, weights
+    )
+    samples: dict[str, Sample] = {}
+    for broker_id, broker in staying.items():
+        total = broker.load.total
+        samples[broker_id] = Sample(
+            broker.usage_ratio,
+            total.throughput,
+            total.msg_rate,
+            sizes[broker_id],
+            broker.age_s,
+        )
+    return samples
+
+
+def fullest_size_ratios(
+    usages: Mapping[str, SystemUsage], weights: UsageWeights | None = None
+) -> dict[str, float]:
+    """Size of each broker in its own fullest resource, 1.0 is a median broker.
+
+    Not `core.load.size_ratios`, which compares all brokers in one resource: a broker that is full
+    in another, as one with a small network link, would look slow.
+    """
+    weighed: Sequence[float] = astuple(weights or UsageWeights())
+    limits: dict[int, list[float]] = defaultdict(list)
+    for usage in usages.values():
+        for number, resource in enumerate(usage.resources):
+            if resource.limit > 0:
+                limits[number].append(resource.limit)
+    medians = {number: median(values) for number, values in limits.items()}
+    sizes: dict[str, float] = {}
+    for broker_id, usage in usages.items():
+        shares = [
+            resource.percent * weight
+            for resource, weight in zip(usage.resources, weighed, strict=True)
+        ]
+        # The first of equals: processors before memory before networks.
+        fullest = shares.index(max(shares))
+        limit = usage.resources[fullest].limit
+        sizes[broker_id] = limit / medians[fullest] if limit > 0 else 1.0
+    return sizes
+
+
+# Who is slow in one round: needs far more than its peers, or than it used to, for its traffic.
+#
+# A broker is slow when a byte (`cost`) takes above some times what it takes its peers, or when
+# that relation to its peers is above some times what it usually was: either is enough, since a
+# sick broker may have been sick from the start, and a strong one may have become sick and not be
+# the dearest by far yet. What all brokers share (the hour, smaller messages everywhere) changes
+# no such relation. What lasts becomes the rule for the broker's own history, and then its peers
+# alone decide.
+#
+# Who has too little traffic or usage is not judged: an idle machine uses something for nothing,
+# and would look dear.
+
 
 _MIB: Final = 1024 * 1024
 # With one peer it is unknown which of the two is odd.
@@ -123,3 +226,163 @@ def _median_without(ordered: list[float], value: float) -> float:
 
 def _percentile(history: tuple[float, ...]) -> float:
     return sorted(history)[ceil(_OWN_PERCENTILE * len(history)) - 1]
+
+
+# Slow brokers: their scores, and the consequences (see `slowness` for a single round).
+#
+# Scores work as in Cruise Control (docs: cruise-control). Each round adds 1 to the score of a
+# slow broker and subtracts 1 from every other's. At one score a broker is demoted: it receives
+# nothing. At a far higher one it is removed, if that is enabled: it is drained.
+#
+# Several slow brokers at once suggest a common cause: a network, a store, a release. Then none is
+# demoted, and an operator is asked to look. A tenth of the brokers may be demoted, and always at
+# least one, since in a small cluster one slow broker hurts most; but never the last one.
+#
+# The score of a broker that is not judged decreases too, so a drained broker can return.
+
+
+_NAMED: Final = 5
+
+
+class Trust(StrEnum):
+    """How far a broker is trusted with bundles."""
+
+    TRUSTED = "trusted"
+    SUSPECTED = "suspected"
+    DEMOTED = "demoted"
+    REMOVED = "removed"
+    UNFIXABLE = "unfixable"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Score and history of a broker.
+
+    Attributes:
+        history: its cost in medians of its peers, the latest last.
+    """
+
+    score: int
+    finding: Finding
+    history: tuple[float, ...] = ()
+
+
+_UNKNOWN: Final = Record(0, ABSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowMemory:
+    """Records by broker id."""
+
+    brokers: Mapping[str, Record] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        rows = {key: asdict(record) for key, record in self.brokers.items()}
+        return {key: {**row, "history": list(row["history"])} for key, row in rows.items()}
+
+    @classmethod
+    def recall(cls, row: Mapping[str, Any] | None) -> Self:
+        """The memory that ``to_row`` wrote; an empty one for None."""
+        return cls(
+            {
+                str(key): Record(
+                    int(known["score"]),
+                    Finding(**known["finding"]),
+                    tuple(float(value) for value in known["history"]),
+                )
+                for key, known in (row or {}).items()
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Consequence of a score for one broker."""
+
+    trust: Trust
+    score: int
+    finding: Finding
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether it may be given bundles."""
+        return self.trust not in {Trust.DEMOTED, Trust.REMOVED}
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all its bundles are unloaded."""
+        return self.trust is Trust.REMOVED
+
+    @property
+    def detail(self) -> str:
+        """In words, with figures."""
+        return f"{self.trust} with a score of {self.score}: {self.finding.text}"
+
+
+def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules) -> SlowMemory:
+    """One round later.
+
+    A broker that left is forgotten once its score is 0: one that is so slow that it loses its
+    session must not come back as a new one.
+    """
+    if not rules.is_enabled:
+        return SlowMemory()
+    histories = {key: record.history for key, record in memory.brokers.items()}
+    found = findings(samples, histories, rules)
+    brokers: dict[str, Record] = {}
+    for broker_id in sorted({*memory.brokers, *samples}):
+        known = memory.brokers.get(broker_id, _UNKNOWN)
+        later = _later(known, found.get(broker_id, ABSENT), rules)
+        if later.score or broker_id in samples:
+            brokers[broker_id] = later
+    return SlowMemory(brokers)
+
+
+def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, Verdict]:
+    """Verdicts by broker id; none where the detection is off."""
+    if not rules.is_enabled:
+        return {}
+    slow = {key for key, each in memory.brokers.items() if each.score >= rules.demoted_score}
+    judged = {key for key, each in memory.brokers.items() if each.finding.is_judged} | slow
+    tenth = floor(len(judged) * rules.max_ratio)
+    has_too_many = len(slow) > min(max(1, tenth), len(judged) - 1)
+    return {
+        key: Verdict(_trust(record.score, has_too_many, rules), record.score, record.finding)
+        for key, record in memory.brokers.items()
+    }
+
+
+def demotion_skips(found: Mapping[str, Verdict]) -> tuple[Skip, ...]:
+    """Skips for demoted and removed brokers, or one that asks for a human."""
+    many = [key for key, each in found.items() if each.trust is Trust.UNFIXABLE]
+    if many:
+        names = ", ".join(many[:_NAMED]) + (" and others" if len(many) > _NAMED else "")
+        text = (
+            f"{len(many)} brokers are slow at once ({names}), too many to be the fault of each; "
+            f"nobody is demoted: see what they share; {many[0]} {found[many[0]].detail}"
+        )
+        return (Skip("cluster", Reason.TOO_MANY_SLOW, text),)
+    return tuple(
+        Skip(key, Reason.SLOW_BROKER, each.detail)
+        for key, each in found.items()
+        if not each.can_receive
+    )
+
+
+def _later(known: Record, finding: Finding, rules: SlowRules) -> Record:
+    highest = max(rules.demoted_score, rules.removed_score)
+    score = min(known.score + 1, highest) if finding.is_slow else max(known.score - 1, 0)
+    history = known.history
+    if finding.multiple is not None:
+        history = (*history, round(finding.multiple, 3))[-rules.history_samples :]
+    return Record(score, finding, history)
+
+
+def _trust(score: int, has_too_many: bool, rules: SlowRules) -> Trust:
+    if score < rules.demoted_score:
+        return Trust.SUSPECTED if score else Trust.TRUSTED
+    if has_too_many:
+        return Trust.UNFIXABLE
+    is_removed = rules.is_removing and score >= rules.removed_score
+    return Trust.REMOVED if is_removed else Trust.DEMOTED

@@ -1,23 +1,97 @@
-"""The filters of placement: each rejects brokers for one reason.
-
-Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned`,
-`isolation` and `capacity` are mandatory; the others are preferences that `pipeline` drops if they
-leave no broker.
-"""
+"""The filters of placement: each rejects brokers for one reason."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil
+from typing import Final, NamedTuple, Protocol, Self
 
-from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import IsolationPolicy
-from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.core.model.names import PERSISTENT, Namespace
+from broker_ctl.core.model.broker import IsolationPolicy
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, PartitionCounts
+from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rejection
+
+# The result of a placement filter: feasible brokers, and why the others were rejected.
+
+
+_MAX_EXPLAINED: Final = 3
+
+
+class Rejection(NamedTuple):
+    """Why a broker does not receive a bundle; ``words`` follow its id in a sentence."""
+
+    reason: Reason
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """Feasible brokers, and the rejected ones in the order of their rejection."""
+
+    feasible: tuple[str, ...]
+    rejected: dict[str, Rejection] = field(default_factory=dict)
+
+    @classmethod
+    def by(cls, candidates: Sequence[str], reject: Callable[[str], Rejection | None]) -> Self:
+        """Partition candidates: ``reject`` returns a rejection, or None for a feasible broker."""
+        rejected = {
+            broker_id: verdict
+            for broker_id in candidates
+            if (verdict := reject(broker_id)) is not None
+        }
+        if not rejected:
+            return cls(tuple(candidates))
+        return cls(tuple(each for each in candidates if each not in rejected), rejected)
+
+    def then(self, later: "FilterResult") -> "FilterResult":
+        """The result after the next filter, which was given the feasible brokers."""
+        if not self.rejected:
+            return later
+        return FilterResult(later.feasible, {**self.rejected, **later.rejected})
+
+    @property
+    def reason(self) -> Reason:
+        """Reason of the last rejection; NO_BROKER if there is none."""
+        last = next(reversed(self.rejected.values()), None)
+        return Reason.NO_BROKER if last is None else last.reason
+
+    def for_broker(self, broker_id: str) -> "FilterResult":
+        """The result for one broker alone."""
+        return FilterResult(
+            tuple(each for each in self.feasible if each == broker_id),
+            {each: why for each, why in self.rejected.items() if each == broker_id},
+        )
+
+    def explain(self, sentence: str) -> str:
+        """The sentence and the last three rejections, the latest first, and a count of the rest."""
+        last = [
+            f"{each} {why.words}"
+            for each, why in islice(reversed(self.rejected.items()), _MAX_EXPLAINED)
+        ]
+        rest = len(self.rejected) - len(last)
+        return "; ".join([sentence, *last, *([f"{rest} more passed over"] if rest else [])])
+
+
+class Filter(Protocol):
+    """One reason not to give a bundle to a broker."""
+
+    def __call__(
+        self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+    ) -> FilterResult:
+        """Judge ``candidates``, all in ``view.brokers``."""
+        ...
+
+
+# The filters of placement: each rejects brokers for one reason.
+#
+# Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned`,
+# `isolation` and `capacity` are mandatory; the others are preferences that `pipeline` drops if
+# they leave no broker.
 
 
 def availability(
@@ -294,3 +368,133 @@ def version_of(text: str) -> _Version | None:
         not parts,
         tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts),
     )
+
+
+# Filters that spread the partitions of a topic over brokers.
+#
+# Hard: a cap of the partitions of a topic on a broker (loadBalancerTopicPartitionsPerBroker).
+# Soft: the brokers with the fewest partitions beyond an even share are preferred.
+
+
+def topic_cap(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Accept brokers that stay within the cap with the bundle, and its present carrier."""
+    added = view.constraints.topics.of(bundle) if rules.topic_cap else {}
+    if not added:
+        return FilterResult(tuple(candidates))
+    carrier = view.carrier(bundle) if bundle in view.bundles else None
+
+    def reject(broker_id: str) -> Rejection | None:
+        if broker_id == carrier:
+            return None
+        held = view.brokers[broker_id].partitions
+        for topic, count in sorted(added.items()):
+            have = held.get(topic, 0) + count
+            if have > rules.topic_cap:
+                words = f"would have {have} partitions of {topic}, at most {rules.topic_cap}"
+                return Rejection(Reason.TOPIC_SPREAD, words)
+        return None
+
+    return FilterResult.by(candidates, reject)
+
+
+def topic_spread(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Accept the brokers with the fewest partitions of the bundle's topics beyond an even share."""
+    del rules
+    added = view.constraints.topics.of(bundle)
+    if not added or not candidates:
+        return FilterResult(tuple(candidates))
+    fair = _fair(view, bundle, added)
+    excess = {
+        broker_id: sum(
+            max(0, view.brokers[broker_id].partitions.get(topic, 0) + count - fair[topic])
+            for topic, count in added.items()
+        )
+        for broker_id in candidates
+    }
+    least = min(excess.values())
+
+    def reject(broker_id: str) -> Rejection | None:
+        if excess[broker_id] == least:
+            return None
+        words = f"would have {excess[broker_id]} partitions beyond an even share, others {least}"
+        return Rejection(Reason.TOPIC_SPREAD, words)
+
+    return FilterResult.by(candidates, reject)
+
+
+def cap_violations(view: ClusterView, cap: int) -> Iterator[tuple[str, str, int]]:
+    """Broker, topic and partitions of each count above the cap, in order of the brokers."""
+    if cap:
+        for broker_id, broker in sorted(view.brokers.items()):
+            for topic, count in sorted(_above(broker, cap).items()):
+                yield broker_id, topic, count
+
+
+def _above(broker: BrokerView, cap: int) -> Mapping[str, int]:
+    return {topic: count for topic, count in broker.partitions.items() if count > cap}
+
+
+def _fair(view: ClusterView, bundle: Bundle, added: PartitionCounts) -> Mapping[str, int]:
+    """Partitions of each topic on a broker that has no more than its share."""
+    carrying = sum(not broker.is_draining for broker in view.brokers.values())
+    total, namespace = view.constraints.topics.total, bundle.namespace
+    return {topic: ceil(total(namespace, topic) / max(1, carrying)) for topic in added}
+
+
+# Brokers that are beyond what operators allow: limits of brokers, and caps of topics.
+
+
+_CAP_KEY: Final = "loadBalancerTopicPartitionsPerBroker"
+
+
+def broken_limits(
+    view: ClusterView, limits: BrokerLimits, topic_cap: int
+) -> Mapping[str, tuple[Reason, str]]:
+    """By broker, the first limit or cap that it exceeds, in words; draining ones give anyway."""
+    found = {
+        broker.broker_id: (Reason.CAPACITY, text)
+        for broker in _able(view)
+        if (text := limits.of(broker.broker_id).excess(broker.held)) is not None
+    }
+    for broker_id, topic, count in cap_violations(view, topic_cap):
+        text = f"{count} partitions of {topic}, at most {topic_cap} ({_CAP_KEY})"
+        found.setdefault(broker_id, (Reason.TOPIC_SPREAD, text))
+    return found
+
+
+def is_cluster_full(view: ClusterView, limits: BrokerLimits) -> bool:
+    """Whether every broker that could receive is beyond a limit."""
+    able = list(_able(view))
+    return bool(able and limits) and all(
+        limits.of(broker.broker_id).excess(broker.held) is not None for broker in able
+    )
+
+
+def limit_skips(view: ClusterView, limits: BrokerLimits) -> list[Skip]:
+    """A skip for each broker beyond its limits, and one where no broker is left to receive."""
+    if not limits:
+        return []
+    broken = broken_limits(view, limits, 0)
+    skips = [
+        Skip(
+            broker_id,
+            Reason.CAPACITY,
+            f"{text} (loadBalancerBrokerLimits): until below, it receives nothing",
+        )
+        for broker_id, (_, text) in broken.items()
+    ]
+    if is_cluster_full(view, limits):
+        text = (
+            f"all {len(skips)} brokers are beyond their limits (loadBalancerBrokerLimits): no load "
+            "moves until there are more brokers"
+        )
+        skips.append(Skip("cluster", Reason.CAPACITY, text))
+    return skips
+
+
+def _able(view: ClusterView) -> Iterator[BrokerView]:
+    return (broker for _, broker in sorted(view.brokers.items()) if not broker.is_draining)

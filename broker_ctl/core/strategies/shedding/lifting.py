@@ -13,9 +13,8 @@ from itertools import chain, combinations
 from typing import Any, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer, Unload
-from broker_ctl.core.cluster.ends import rest_text
-from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.cluster.view import ClusterView, rest_text
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 

@@ -19,13 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
-from broker_ctl.core.cluster.ends import until_text
-from broker_ctl.core.cluster.participants import participants, too_few
-from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.cluster.view import BrokerView, ClusterView, participants, too_few, until_text
 from broker_ctl.core.rules.rules import SheddingRules
-from broker_ctl.core.strategies.shedding.exchange import Exchange, exchange
-from broker_ctl.core.strategies.shedding.selection import build_transfer
-from broker_ctl.core.strategies.shedding.spread import Spread
+from broker_ctl.core.strategies.shedding.avg import Exchange, exchange
+from broker_ctl.core.strategies.shedding.policy import Spread, build_transfer
 
 
 @dataclass(frozen=True, slots=True)

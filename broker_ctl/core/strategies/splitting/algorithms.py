@@ -1,14 +1,65 @@
-"""The split algorithms: from a bundle range to its boundaries (docs: pulsar-split-algorithms).
-
-`traffic_equally_divide` is ours; the others are Pulsar's.
-"""
+"""The split algorithms: from a bundle range to its boundaries, and why there is none."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
+from typing import Final
 
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
+from broker_ctl.core.model.counting import Catalog
+from broker_ctl.core.model.names import BundleRange
+from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.errors import InvalidName
+
+# The input of every split algorithm.
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRate:
+    """Traffic of one topic.
+
+    Attributes:
+        position: its ring hash.
+        msg_rate: msg/s, in and out.
+        throughput_bytes: bytes/s, in and out.
+    """
+
+    position: int
+    msg_rate: float
+    throughput_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequest:
+    """A bundle range to split.
+
+    Attributes:
+        range: the bundle's range.
+        topic_hashes: ring hash of every topic in it, in any order.
+        positions: boundaries that the caller wants; only for ``specified_positions_divide``.
+        rates: traffic of its topics, in any order; only for those in `catalog.BY_TRAFFIC`.
+        rules: limits of one bundle; only for ``flow_or_qps_equally_divide``.
+    """
+
+    range: BundleRange
+    topic_hashes: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
+    rates: tuple[TopicRate, ...] = ()
+    rules: SplitRules = field(default_factory=SplitRules)
+
+    def inside(self, points: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of ``points`` that can be boundaries: strictly inside, sorted, once each."""
+        low, high = self.range.low, self.range.high
+        return tuple(sorted({point for point in points if low < point < high}))
+
+
+# Returns the boundaries; empty if a split would be useless, which is not an error.
+SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]
+
+
+# The split algorithms: from a bundle range to its boundaries (docs: pulsar-split-algorithms).
+#
+# `traffic_equally_divide` is ours; the others are Pulsar's.
 
 
 def range_equally_divide(request: SplitRequest) -> tuple[int, ...]:
@@ -106,3 +157,39 @@ def traffic_equally_divide(request: SplitRequest) -> tuple[int, ...]:
     gaps = zip(pairwise(traffic), accumulate(traffic.values()), strict=False)
     (before, after), _ = min(gaps, key=lambda gap: abs(2 * gap[1] - total))
     return request.inside((before + (after - before) // 2 + 1,))
+
+
+# Split algorithms by the names of supportedNamespaceBundleSplitAlgorithms.
+
+
+# Algorithms that need the traffic of each topic.
+BY_TRAFFIC: Final = frozenset({flow_or_qps_equally_divide, traffic_equally_divide})
+SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
+    "bundle split algorithm",
+    {
+        "range_equally_divide": range_equally_divide,
+        "topic_count_equally_divide": topic_count_equally_divide,
+        "specified_positions_divide": specified_positions_divide,
+        "flow_or_qps_equally_divide": flow_or_qps_equally_divide,
+        "traffic_equally_divide": traffic_equally_divide,
+    },
+)
+
+
+# Explains to an operator why a split algorithm finds no boundary.
+
+
+def explain_no_boundary(algorithm: SplitAlgorithm, request: SplitRequest) -> str:
+    """The reason why the algorithm has no boundaries for a request."""
+    if algorithm is range_equally_divide:
+        return "its range is a single hash"
+    busy = [topic for topic in request.rates if topic.msg_rate > 0 or topic.throughput_bytes > 0]
+    hashes = [topic.position for topic in busy] if algorithm in BY_TRAFFIC else request.topic_hashes
+    what = "topics with traffic" if algorithm in BY_TRAFFIC else "topics loaded"
+    if len(hashes) < 2:
+        return f"a split needs two {what}, and it has {len(hashes)}"
+    if len(set(hashes)) < 2:
+        return f"its {len(hashes)} {what} have one and the same hash"
+    if algorithm is specified_positions_divide:
+        return "no position lies inside its range"
+    return f"it is above no limit of a bundle, with {len(hashes)} {what}"

@@ -1,21 +1,91 @@
-"""Finds bundles that exceed a limit and should be split (docs: pulsar-split-task)."""
+"""Bundles that exceed a limit and should be split, and topics that no split helps."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
-from broker_ctl.core.cluster.decisions import Reason, Skip, Split
-from broker_ctl.core.cluster.ends import until_text
+from broker_ctl.core.cluster.decisions import Reason, Skip, Split, Unload
 from broker_ctl.core.cluster.imbalance import mean_usage
-from broker_ctl.core.cluster.view import BundleView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import throughput_text
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.streaks import Streaks
+from broker_ctl.core.cluster.view import BundleView, ClusterView, until_text
+from broker_ctl.core.model.counting import Streaks
+from broker_ctl.core.model.load import throughput_text
+from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
-from broker_ctl.core.strategies.splitting.hot_topics import REMEDY, hot_topic_of
+from broker_ctl.core.strategies.splitting.algorithms import TopicRate, range_equally_divide
+from broker_ctl.errors import BundleGone
+
+# Topics that alone are too much: no split and no move of their bundle helps (docs: hot-topics).
+
+
+# Share of a bundle's traffic from which on one topic has nearly all of it.
+DOMINANT_RATIO: Final = 0.9
+REMEDY: Final = (
+    "splits and moves do not help; more partitions do, or for a partition other message keys, or "
+    "batching by its producers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HotTopic:
+    """A bundle whose traffic is that of one topic, and too much.
+
+    Attributes:
+        usage_ratio: of a mean broker's capacity.
+        what: what is known of the topic.
+    """
+
+    bundle: Bundle
+    usage_ratio: float
+    what: str
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "bundle": str(self.bundle),
+            "usage_ratio": self.usage_ratio,
+            "detail": f"{self.what}; {REMEDY}",
+        }
+
+
+def dominant_position(rates: Iterable[TopicRate]) -> tuple[int, float] | None:
+    """The hash with nearly all traffic, and its share of bytes, or of messages without bytes."""
+    topics = list(rates)
+    by_bytes = any(topic.throughput_bytes > 0 for topic in topics)
+    traffic: dict[int, float] = defaultdict(float)
+    for topic in topics:
+        traffic[topic.position] += topic.throughput_bytes if by_bytes else topic.msg_rate
+    total = sum(traffic.values())
+    if total <= 0:
+        return None
+    position = max(traffic, key=lambda each: (traffic[each], -each))
+    share = traffic[position] / total
+    return (position, share) if share >= DOMINANT_RATIO else None
+
+
+def hot_topic_of(bundle_view: BundleView) -> str:
+    """What is known of the one topic that has nearly all of a bundle's traffic; empty: of none."""
+    if bundle_view.hot_topic:
+        return bundle_view.hot_topic
+    if bundle_view.current is None or bundle_view.current.topics != 1:
+        return ""
+    return f"its one topic has {throughput_text(bundle_view.current.throughput)}"
+
+
+def hot_topics(view: ClusterView, most_usage: float) -> Mapping[Bundle, HotTopic]:
+    """Bundles above ``most_usage`` of a mean broker whose traffic is that of one topic."""
+    found: dict[Bundle, HotTopic] = {}
+    for bundle_view in view.bundles.values():
+        usage_ratio = bundle_view.load_vector.usage_ratio
+        if usage_ratio > most_usage and (what := hot_topic_of(bundle_view)):
+            found[bundle_view.bundle] = HotTopic(bundle_view.bundle, usage_ratio, what)
+    return found
+
+
+# Finds bundles that exceed a limit and should be split (docs: pulsar-split-task).
+
 
 _BY_TRAFFIC: Final = frozenset({Reason.BROKER_SHARE, Reason.MSG_RATE, Reason.BANDWIDTH})
 
@@ -245,3 +315,56 @@ def _split(excess: _Excess, rules: SplitRules) -> Split:
     is_known = algorithm == range_equally_divide.__name__
     boundaries = excess.bundle.range.middle if is_known else ()
     return Split(excess.bundle, excess.owner, algorithm, boundaries, excess.reason, excess.detail)
+
+
+# Proposes to unload the bundles that a split has just made.
+
+
+_WHY: Final = "a split has just made it"
+
+
+def unload_new_bundles(view: ClusterView, parts: Iterable[Bundle]) -> list[Unload]:
+    """Propose each part that has an owner; the plan decides whether it moves."""
+    seen = (view.bundles.get(part) for part in sorted(parts))
+    return [
+        Unload(one.bundle, one.owner, Reason.NEW_PART, _WHY)
+        for one in seen
+        if one is not None and one.owner is not None
+    ]
+
+
+# The special names LARGEST and HOT of a bundle to split (docs: pulsar-split-algorithms).
+
+
+def _topics(bundle_view: BundleView) -> float:
+    return bundle_view.load.topics if bundle_view.current is None else bundle_view.current.topics
+
+
+def _throughput(bundle_view: BundleView) -> float:
+    # Of a bundle that was never measured only Pulsar's default is known.
+    return bundle_view.load.long.throughput if bundle_view.load.long.samples else 0.0
+
+
+_BY_NAME: Final[Mapping[str, Callable[[BundleView], float]]] = MappingProxyType(
+    {"LARGEST": _topics, "HOT": _throughput}
+)
+SPECIAL_NAMES: Final = tuple(_BY_NAME)
+
+
+def special_bundle(view: ClusterView, namespace: Namespace, name: str) -> Bundle:
+    """Find ``LARGEST``, the bundle with most topics, or ``HOT``, with the highest throughput.
+
+    Raises:
+        BundleGone: no bundle of the namespace has topics or throughput.
+    """
+    measure = _BY_NAME[name]
+    found = [
+        (measure(bundle_view), bundle_view.bundle)
+        for bundle_view in view.bundles.values()
+        if bundle_view.bundle.namespace == namespace and view.is_in_ring(bundle_view.bundle)
+    ]
+    # Of equals the first on the ring.
+    value, bundle = min(found, key=lambda one: (-one[0], one[1]), default=(0.0, None))
+    if bundle is None or value <= 0:
+        raise BundleGone(f"{name}: nothing was reported of the bundles of {namespace} yet")
+    return bundle

@@ -12,9 +12,14 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.settings.addresses import StateKind, StateUrl
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.in_process.directory import DirectoryKeeper
-from broker_ctl.store.in_process.keeper import Forgetful, Spectator, StateKeeper
-from broker_ctl.store.in_process.kubernetes import KubernetesKeeper, Place
+from broker_ctl.store.in_process.keeper import (
+    DirectoryKeeper,
+    Forgetful,
+    KubernetesKeeper,
+    Place,
+    Spectator,
+    StateKeeper,
+)
 from broker_ctl.store.in_process.store import InProcessStore
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,8 @@ from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.report.source import Source
 from broker_ctl.pipeline.report.values import Column, Fact, Missing, Section, Span, Table
-from broker_ctl.pipeline.transforms.capacity import CAPACITY_FIT
-from broker_ctl.pipeline.transforms.forecasts import FORECAST_ERRORS
-from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE
-from broker_ctl.pipeline.transforms.unloads import UNLOAD_EFFECTS
+from broker_ctl.pipeline.transforms.churn import UNLOAD_EFFECTS
+from broker_ctl.pipeline.transforms.forecasts import CAPACITY_FIT, FORECAST_ERRORS, SHAPE_ADVICE
 
 _MOST_ROWS: Final = 30
 _FITTED: Final = (

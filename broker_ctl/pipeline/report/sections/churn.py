@@ -6,10 +6,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.figures import TIME
-from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.source import Source, hourly_width_ms, place, places_of
 from broker_ctl.pipeline.report.values import (
+    TIME,
     Axis,
     Column,
     Missing,
@@ -18,6 +17,7 @@ from broker_ctl.pipeline.report.values import (
     Span,
     Stacks,
     Table,
+    axis,
 )
 from broker_ctl.pipeline.transforms.churn import MOVED_LOAD, OWNERSHIP_CHURN
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT
-from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.source import Source
 from broker_ctl.pipeline.report.values import (
     Column,
@@ -17,6 +16,7 @@ from broker_ctl.pipeline.report.values import (
     Points,
     Section,
     Table,
+    axis,
 )
 
 _NAME: Final = "front"

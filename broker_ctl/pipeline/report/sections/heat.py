@@ -7,15 +7,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.core.strategies.balance.profile import HOURS
 from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import (
-    Column,
-    Heat,
-    Missing,
-    Section,
-    Series,
-    Table,
-    Value,
-)
+from broker_ctl.pipeline.report.values import Column, Heat, Missing, Section, Series, Table, Value
 from broker_ctl.pipeline.transforms.heat import HOT_BUNDLES, HOT_TOPICS
 from broker_ctl.pipeline.transforms.hours import HOUR_PROFILES
 

@@ -5,10 +5,9 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.figures import TIME
-from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.source import Source, by_place, place, place_width_ms, places_of
 from broker_ctl.pipeline.report.values import (
+    TIME,
     Axis,
     Fact,
     Level,
@@ -17,8 +16,9 @@ from broker_ctl.pipeline.report.values import (
     Section,
     Series,
     Span,
+    axis,
 )
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
+from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
 
 # Good, by the goals of the field (docs: planner-sources).
 TARGET: Final = 1.15

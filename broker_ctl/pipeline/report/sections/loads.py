@@ -5,10 +5,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.figures import TIME
-from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.source import Source, by_place, place, place_width_ms, places_of
 from broker_ctl.pipeline.report.values import (
+    TIME,
     Axis,
     Column,
     Lines,
@@ -17,6 +16,7 @@ from broker_ctl.pipeline.report.values import (
     Series,
     Span,
     Table,
+    axis,
 )
 from broker_ctl.pipeline.tables import HISTORY
 

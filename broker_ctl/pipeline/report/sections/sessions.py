@@ -5,16 +5,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.figures import TIME
 from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import (
-    Column,
-    Fact,
-    Missing,
-    Section,
-    Span,
-    Table,
-)
+from broker_ctl.pipeline.report.values import TIME, Column, Fact, Missing, Section, Span, Table
 from broker_ctl.pipeline.transforms.sessions import HANDOVERS, LEADINGS, SESSION_COUNTS
 
 _DAY_MS: Final = 86_400_000

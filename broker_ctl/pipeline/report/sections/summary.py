@@ -6,8 +6,6 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.backtest.results import FRONT
-from broker_ctl.pipeline.report.figures import figure
-from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.sections.imbalance import TARGET
 from broker_ctl.pipeline.report.source import Source
 from broker_ctl.pipeline.report.values import (
@@ -19,8 +17,10 @@ from broker_ctl.pipeline.report.values import (
     Section,
     Span,
     Table,
+    axis,
+    figure,
 )
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
+from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
 
 _NAME: Final = "summary"
 _TITLE: Final = "In short"

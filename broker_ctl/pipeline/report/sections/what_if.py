@@ -7,21 +7,27 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import BalanceRules
 from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.errors import InvalidName
-from broker_ctl.pipeline.latest_cycle import select_latest_cycle
-from broker_ctl.pipeline.report.figures import figure
-from broker_ctl.pipeline.report.prediction import Circumstance, Prediction, predict
-from broker_ctl.pipeline.report.scales import axis
+from broker_ctl.pipeline.report.prediction import Circumstance, Prediction, predict, usual_day
 from broker_ctl.pipeline.report.sections.imbalance import TARGET
 from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.usual_day import usual_day
-from broker_ctl.pipeline.report.values import Bars, Column, Level, Missing, Section, Table, Value
+from broker_ctl.pipeline.report.values import (
+    Bars,
+    Column,
+    Level,
+    Missing,
+    Section,
+    Table,
+    Value,
+    axis,
+    figure,
+)
 from broker_ctl.pipeline.tables import HISTORY
-from broker_ctl.pipeline.transforms.hours import HOUR_PROFILES
-from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
+from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
+from broker_ctl.pipeline.transforms.hours import HOUR_PROFILES, select_latest_cycle
 
 _NAME: Final = "what-if"
 _TITLE: Final = "What if: fewer brokers, more of them, a tenant that doubles"

@@ -189,7 +189,7 @@ async def test_a_refused_client_is_logged_by_its_role_and_never_by_its_secret(
         await status_of(broker, "PUT", "/control/v1/pause", "a-secret-of-no-user")
         await status_of(broker, "PUT", "/control/v1/pause", READER)
         assert await status_of(broker, "PUT", "/control/v1/pause", TOKEN) == 200
-    unknown, reader = lines(caplog, "rejected_requests")
+    unknown, reader = lines(caplog, "authorization")
     assert "rejected with 401: PUT '/control/v1/pause' from 127.0.0.1, no known token" in unknown
     assert "with 403" in reader
     assert "role reader" in reader
@@ -203,7 +203,7 @@ async def test_a_flood_of_refusals_does_not_fill_the_log(
     with caplog.at_level(logging.WARNING):
         for _ in range(30):
             await status_of(broker, "PUT", "/control/v1/pause", None)
-    assert len(lines(caplog, "rejected_requests")) == 10
+    assert len(lines(caplog, "authorization")) == 10
 
 
 async def test_an_action_is_logged_with_the_role_that_requested_it(

@@ -9,10 +9,8 @@ import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
-from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.policy import AuthorizationPolicy
-from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.authentication import Authenticator, Evidence, Principal, Proof
+from broker_ctl.security.authorization import AuthorizationPolicy, ClusterRoles
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -8,11 +8,15 @@ import pytest
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.authorization.authorization import Authorization, Client
-from broker_ctl.security.authorization.cluster_roles import ClusterRoles
-from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.authorization.policy import AuthorizationPolicy, Decision
-from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.security.authorization import (
+    Authorization,
+    AuthorizationPolicy,
+    Client,
+    ClusterRoles,
+    Decision,
+    Operation,
+    Resource,
+)
 from broker_ctl.security.signed_requests import HEADER
 from broker_ctl.store import paths
 from tests.api.http.access.test_known_clients import Line, Tokens, bearer, connected

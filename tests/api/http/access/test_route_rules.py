@@ -8,10 +8,9 @@ from aiohttp import web
 
 from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
 from broker_ctl.api.http.access import route_rules
-from broker_ctl.api.http.access.route_rules import ROUTE_RULES, access_of
-from broker_ctl.api.http.access.rules import Exempt, Rule
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule, access_of
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization import Operation
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.limits import descriptors
+from broker_ctl.api.http.limits import connections
 from broker_ctl.instruments.kinds import Instrument
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -195,7 +195,7 @@ def test_connections_leave_half_of_the_descriptors_to_others(
     files: int, wanted: int, servers: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert descriptors.cap(wanted, descriptors.HTTP / servers) == taken
+    assert connections.cap(wanted, connections.HTTP / servers) == taken
 
 
 async def test_a_server_takes_no_more_than_its_descriptors_allow(

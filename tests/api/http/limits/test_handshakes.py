@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.limits import descriptors, handshakes
+from broker_ctl.api.http.limits import connections, handshakes
 from broker_ctl.api.http.limits.handshakes import Handshakes
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.certificates import TLS, serving_context
@@ -190,8 +190,8 @@ def test_other_bytes_than_a_handshake_end_the_connection(
 
 
 def test_sockets_of_clients_leave_descriptors_to_the_rest() -> None:
-    binary = descriptors.BINARY + 2 * descriptors.BINARY_WAITING + descriptors.BINARY_REFUSED
-    taken = descriptors.HTTP + binary + 2 * descriptors.HANDSHAKES
+    binary = connections.BINARY + 2 * connections.BINARY_WAITING + connections.BINARY_REFUSED
+    taken = connections.HTTP + binary + 2 * connections.HANDSHAKES
     assert taken <= 1 - 1 / 16
     assert handshakes._LIMIT_S <= 10
 

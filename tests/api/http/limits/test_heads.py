@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.api.http.limits.heads import HeadParser
+from broker_ctl.api.http.limits.connections import HeadParser
 
 WHOLE = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n"
 OTHERS = {

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.limits import turns
+from broker_ctl.api.http.limits import requests
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 
@@ -118,7 +118,7 @@ async def serving(max_loop_lag_s: float) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_TURN_S", TURN_S)
+    monkeypatch.setattr(requests, "_TURN_S", TURN_S)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from broker_ctl.api.http.limits.turns import Turns
-from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.api.http.limits.requests import Turns
+from broker_ctl.testing.time import ManualClock
 
 REQUEST_S = 0.003
 # Of 10 ms: the fourth begins at 9 ms.

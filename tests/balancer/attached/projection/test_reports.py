@@ -2,7 +2,7 @@
 
 from broker_ctl.balancer.attached.projection.reports import bundle_stats, run_of
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.dataplane.pulsar.exposition import parse_samples, sum_of
+from broker_ctl.dataplane.pulsar.cluster_balancer import parse_samples, sum_of
 
 METRICS = """\
 # TYPE jvm_memory_bytes_used gauge

@@ -1,8 +1,7 @@
 """Bundles that a broker has given up and that nobody takes."""
 
-from broker_ctl.balancer.attached.projection.stuck import StuckBundles
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.balancer.attached.projection.reports import StuckBundles
+from broker_ctl.core.model.names import Namespace, Ring
 
 WHOLE, *HALVES = (
     *Ring.even(Namespace("t", "n"), 1).bundles,

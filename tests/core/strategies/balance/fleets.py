@@ -6,8 +6,7 @@ from typing import Any, Final, Unpack
 
 from broker_ctl.core.cluster.decisions import Decision, Transfer
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import (
     BundleStats,
     ResourceUsage,
@@ -16,10 +15,9 @@ from broker_ctl.core.model.load import (
     max_usage,
     size_ratios,
 )
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothing
-from broker_ctl.core.rules.quiet_hours import QuietHours
-from broker_ctl.core.rules.rules import MIB, SheddingRules
+from broker_ctl.core.model.names import Bundle, Ring
+from broker_ctl.core.rules.limits import QuietHours
+from broker_ctl.core.rules.rules import MIB, BalanceRules, Band, SheddingRules, SlowRules, Smoothing
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats

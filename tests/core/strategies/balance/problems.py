@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.kinds import sharing_of
+from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
-from broker_ctl.core.strategies.balance.problem import Flags, Problem
+from broker_ctl.core.strategies.balance.problem import Flags, Problem, sharing_of
 
 # Acts above 1.2 mean usages, down to 1.1, in an idle cluster as well.
 BAND: Final = Band(high=1.2, low=1.1, least=0.0)

@@ -11,8 +11,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.rules import Band, SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from tests.core.strategies.balance.fleets import ALERT, Fleet, rules_of

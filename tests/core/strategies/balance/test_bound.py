@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from broker_ctl.core.strategies.balance.bound import imbalance_bound
+from broker_ctl.core.strategies.balance.headroom import imbalance_bound
 from broker_ctl.core.strategies.balance.problem import Problem
 from tests.core.strategies.balance.problems import (
     INF,

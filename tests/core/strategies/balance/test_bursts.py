@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.rules.balance import Band, BurstRules
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.rules import MIB, Band, BurstRules
 from broker_ctl.core.strategies.balance.bursts import (
     SLOT_S,
     SLOTS,
@@ -17,7 +16,7 @@ from broker_ctl.core.strategies.balance.bursts import (
     planned_for,
     shape_of,
 )
-from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands import Demands, Known
 from broker_ctl.core.strategies.balance.planner import relieve
 from broker_ctl.core.strategies.balance.problem import Problem
 from tests.core.strategies.balance.fleets import ALERT, Fleet, rules_of

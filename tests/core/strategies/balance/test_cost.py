@@ -14,7 +14,7 @@ from broker_ctl.core.model.load import (
     UsageWeights,
 )
 from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.cost import Sample, fullest_size_ratios, sample_costs
+from broker_ctl.core.strategies.balance.slowness import Sample, fullest_size_ratios, sample_costs
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 GBIT: Final = 1_000_000.0

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.surges import Surge
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,
@@ -18,11 +17,10 @@ from broker_ctl.core.model.load import (
     SystemUsage,
     UsageWeights,
 )
-from broker_ctl.core.rules.balance import Smoothing
-from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
-from broker_ctl.core.strategies.balance.demands.readings import readings_of
-from broker_ctl.core.strategies.balance.resources import Resources
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import MIB, Smoothing
+from broker_ctl.core.strategies.balance.demand_table import readings_of
+from broker_ctl.core.strategies.balance.demands import Demands, Known, Resources
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.rules.limits import MEASURES, BrokerLimits
-from broker_ctl.core.strategies.balance.limits.hard_limits import broker_columns, bundle_columns
+from broker_ctl.core.strategies.balance.limits import broker_columns, bundle_columns
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 USAGE, TOPICS = (list(MEASURES).index(name) for name in ("usage", "topics"))

@@ -7,11 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.limits.hard_relief import HardRelief, relieve_hard
+from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.strategies.balance.limits import HardRelief, relieve_hard
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
-from broker_ctl.core.strategies.balance.problem import Problem, within
-from broker_ctl.core.strategies.balance.topic_spread import SpreadCounts, spread_of
+from broker_ctl.core.strategies.balance.problem import Problem, SpreadCounts, spread_of, within
 from tests.core.strategies.balance.problems import BAND, bands, one, problems, usages
 
 INF = float("inf")

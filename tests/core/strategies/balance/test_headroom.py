@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.strategies.balance.headroom import (
     after_domain_loss,
     after_each_loss,
@@ -13,7 +14,7 @@ from broker_ctl.core.strategies.balance.headroom import (
     has_headroom,
     headroom_text,
 )
-from broker_ctl.core.strategies.balance.problem import Floats, usage_of
+from broker_ctl.core.strategies.balance.problem import usage_of
 
 
 def column(*values: float) -> Floats:

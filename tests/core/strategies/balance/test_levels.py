@@ -6,9 +6,8 @@ import pytest
 
 from broker_ctl.core.cluster.view import BrokerView
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage, UsageWeights
-from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands import Demands, Known, Resources
 from broker_ctl.core.strategies.balance.levels import Levels, levels_of
-from broker_ctl.core.strategies.balance.resources import Resources
 from tests.core.strategies.balance.fleets import ALERT, CALM
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

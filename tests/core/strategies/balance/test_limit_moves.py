@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.topic_partitions import TopicPartitions
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.names import TopicPartitions
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import CALM, fleet, rules_of, shed, transfers
 from tests.support.clusters.views import BUNDLES, NAMESPACE
 

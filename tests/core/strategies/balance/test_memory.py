@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
+from broker_ctl.core.strategies.balance.demands import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import (
     BalanceMemory,
@@ -15,8 +15,7 @@ from broker_ctl.core.strategies.balance.memory import (
     Imposed,
     track_moves,
 )
-from broker_ctl.core.strategies.balance.slow import Record, SlowMemory
-from broker_ctl.core.strategies.balance.slowness import ABSENT
+from broker_ctl.core.strategies.balance.slowness import ABSENT, Record, SlowMemory
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
 
 A, B, C, D = BUNDLES[:4]

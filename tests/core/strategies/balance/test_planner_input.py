@@ -6,11 +6,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.balance.demands.demand import Demands, Known
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
+from broker_ctl.core.strategies.balance.demands import Demands, Known
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.planner_input import (
     PlannerContext,

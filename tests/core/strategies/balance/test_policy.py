@@ -9,14 +9,11 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import Settled
-from broker_ctl.core.model.constraints import Constraints
+from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.planning.plan import plan
-from broker_ctl.core.rules.balance import SlowRules
-from broker_ctl.core.rules.quiet_hours import QuietHours
-from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.rules.limits import QuietHours
+from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules, SlowRules
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.core.strategies.balance.fleets import (
     ALERT,
     CALM,

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.balance.profile import HOURS, NOBODY, profile_placement
-from broker_ctl.core.strategies.balance.profile_plan import Origin, plan_file
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.core.strategies.balance.profile import (
+    HOURS,
+    NOBODY,
+    Origin,
+    plan_file,
+    profile_placement,
+)
 
 
 def test_a_placement_becomes_moves_from_broker_to_broker() -> None:

@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import (
     ALERT,
     CALM,

@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.rules.balance import SlowRules
-from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.cost import Sample
-from broker_ctl.core.strategies.balance.slow import (
+from broker_ctl.core.rules.rules import MIB, SlowRules
+from broker_ctl.core.strategies.balance.slowness import (
+    Sample,
     SlowMemory,
     Trust,
     Verdict,
     demotion_skips,
+    findings,
     observe,
     verdicts,
 )
-from broker_ctl.core.strategies.balance.slowness import findings
 
 RULES: Final = SlowRules()
 REMOVING: Final = SlowRules(is_removing=True)

@@ -9,22 +9,13 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Merge, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.streaks import Streaks
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, PlacementRules, SplitRules
-from broker_ctl.core.strategies.merging.candidates import (
-    Pair,
-    candidates,
-    observe,
-    split_again,
-)
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.merging import Pair, candidates, observe, split_again
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.splitting.candidates import candidates as split_candidates
 from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, Facts, broker, cluster, stats
 

@@ -3,13 +3,10 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import anti_affinity
+from broker_ctl.core.strategies.placement.filters import FilterResult, anti_affinity
 from tests.support.clusters.views import broker, cluster, stats
 
 RINGS = [Ring.even(Namespace("t", f"n{n}"), 2) for n in range(6)]

@@ -1,7 +1,7 @@
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.avg_shedder import AvgShedderPlacement
+from broker_ctl.core.strategies.placement.strategies import AvgShedderPlacement
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
 POLICY = AvgShedderPlacement()

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
+from broker_ctl.core.strategies.placement.strategies import (
+    BalancePlacement,
     LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.placement.least_resource_usage_with_weight import (
     LeastResourceUsageWithWeight,
+    PlacementPolicy,
 )
-from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 POLICY = BalancePlacement()

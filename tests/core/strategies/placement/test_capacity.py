@@ -11,9 +11,12 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.alternative_receivers import alternative_receivers
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
-from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
+from broker_ctl.core.strategies.placement.pipeline import (
+    alternative_receivers,
+    filter_brokers,
+    place,
+)
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 
 BALANCE = "org.apache.pulsar.broker.loadbalance."
 

@@ -2,11 +2,9 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Assign, Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import even_spread
+from broker_ctl.core.strategies.placement.filters import FilterResult, even_spread
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 ON, OFF = PlacementRules(is_spread_evenly=True), PlacementRules()

@@ -5,8 +5,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import latest_version, version_of
+from broker_ctl.core.strategies.placement.filters import FilterResult, latest_version, version_of
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
 ON = PlacementRules(prefers_later_versions=True)

@@ -3,9 +3,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Reason
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 POLICY = LeastLongTermMessageRate()

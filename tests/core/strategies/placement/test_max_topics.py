@@ -1,8 +1,7 @@
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import InFlight
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import max_topics
+from broker_ctl.core.strategies.placement.filters import FilterResult, max_topics
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, NEW = BUNDLES[:3]

@@ -4,13 +4,11 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.placement.misplaced import healing_proposals, misplaced_bundles
+from broker_ctl.core.strategies.placement.pipeline import healing_proposals, misplaced_bundles
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 
 A, B, C, FREE = BUNDLES[:4]

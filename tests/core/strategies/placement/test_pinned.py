@@ -1,12 +1,9 @@
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import home_broker, pinned
+from broker_ctl.core.strategies.placement.filters import FilterResult, home_broker, pinned
 from tests.support.clusters.views import cluster
 
 B1, B2, B3 = "b1:8080", "b2:8080", "b3:8080"

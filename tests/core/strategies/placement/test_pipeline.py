@@ -5,20 +5,18 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
-from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
-from broker_ctl.core.strategies.placement.least_resource_usage_with_weight import (
-    LeastResourceUsageWithWeight,
-)
 from broker_ctl.core.strategies.placement.pipeline import place
-from broker_ctl.core.strategies.placement.policy import Choice, PlacementPolicy
+from broker_ctl.core.strategies.placement.strategies import (
+    PLACEMENT,
+    Choice,
+    LeastLongTermMessageRate,
+    LeastResourceUsageWithWeight,
+    PlacementPolicy,
+)
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, NEW, OTHER = BUNDLES[:4]

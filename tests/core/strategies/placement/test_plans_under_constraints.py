@@ -2,14 +2,12 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Skip, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
-from broker_ctl.core.model.load_vector import NO_LOAD
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
+from broker_ctl.core.model.load import NO_LOAD
+from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 
 A, B, C, FREE = BUNDLES[:4]

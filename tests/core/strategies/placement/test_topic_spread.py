@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.constraints import Constraints
-from broker_ctl.core.model.names import Topic
-from broker_ctl.core.model.topic_partitions import NO_TOPIC_PARTITIONS, TopicPartitions
+from broker_ctl.core.model.broker import Constraints
+from broker_ctl.core.model.names import NO_TOPIC_PARTITIONS, Topic, TopicPartitions
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.balance import BalancePlacement
-from broker_ctl.core.strategies.placement.broken_limits import broken_limits
+from broker_ctl.core.strategies.placement.filters import broken_limits, cap_violations
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
-from broker_ctl.core.strategies.placement.topic_spread import cap_violations
+from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

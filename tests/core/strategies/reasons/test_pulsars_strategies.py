@@ -17,22 +17,30 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.streaks import Streaks
-from broker_ctl.core.rules.rules import MIB, MergeRules, SheddingRules, SplitRules
-from broker_ctl.core.rules.shedding import DifferenceRules, TransferRules, UniformRules
-from broker_ctl.core.strategies.merging import candidates as merges
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
+from broker_ctl.core.model.counting import Streaks
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
+from broker_ctl.core.rules.rules import (
+    MIB,
+    DifferenceRules,
+    MergeRules,
+    SheddingRules,
+    SplitRules,
+    TransferRules,
+    UniformRules,
+)
+from broker_ctl.core.strategies import merging as merges
 from broker_ctl.core.strategies.shedding import lifting
 from broker_ctl.core.strategies.shedding.avg import AvgMemory, AvgShedder
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
 from broker_ctl.core.strategies.shedding.policy import NoMemory
-from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
+from broker_ctl.core.strategies.shedding.threshold import (
+    OverloadShedder,
+    ThresholdMemory,
+    ThresholdShedder,
+    UniformLoadShedder,
+)
 from broker_ctl.core.strategies.shedding.transfer import TransferMemory, TransferShedder
-from broker_ctl.core.strategies.shedding.uniform import UniformLoadShedder
-from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.core.strategies.simple import SimpleShedder
 from broker_ctl.core.strategies.splitting import candidates as splits
 from broker_ctl.settings.root import DECLARATIONS
 from tests.support.clusters.views import NOW_S, broker, cluster, stats

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.strategies.balance.limits.obstacles import Obstacles
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker
+from broker_ctl.core.strategies.balance.obstacles import Obstacles
 from tests.core.strategies.balance.fleets import CALM, POLICY, Fleet, rules_of
 from tests.core.strategies.reasons.oracle import KINDS, LIMIT, PLACE, REST, RETURN, SILENT, Small
 from tests.support.clusters.views import NAMESPACE, NOW_S

@@ -12,21 +12,17 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Decision, Transfer, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.rules.rules import SheddingRules
-from broker_ctl.core.rules.shedding import (
+from broker_ctl.core.model.names import Bundle, Namespace, Ring
+from broker_ctl.core.rules.rules import (
     AvgRules,
     DifferenceRules,
     OverloadRules,
+    SheddingRules,
     TransferRules,
     UniformRules,
 )
 from broker_ctl.core.strategies.catalog import SHEDDING
-from broker_ctl.core.strategies.shedding.measure import Measure
-from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
-from broker_ctl.core.strategies.shedding.sequence import SheddingSequence
+from broker_ctl.core.strategies.shedding.policy import Measure, SheddingPolicy, SheddingSequence
 from tests.core.strategies.shedding.worlds import CYCLE_S, World, moved
 from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, even_cluster, stats
 

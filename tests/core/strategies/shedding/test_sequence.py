@@ -7,9 +7,8 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
-from broker_ctl.core.strategies.shedding.overload import OverloadShedder
-from broker_ctl.core.strategies.shedding.sequence import SequenceMemory, SheddingSequence
-from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
+from broker_ctl.core.strategies.shedding.policy import SequenceMemory, SheddingSequence
+from broker_ctl.core.strategies.shedding.threshold import OverloadShedder, ThresholdShedder
 from tests.core.strategies.shedding.worlds import World, moved, skips
 from tests.support.clusters.views import even_cluster
 

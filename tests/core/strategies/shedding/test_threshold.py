@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from tests.support.clusters.views import (

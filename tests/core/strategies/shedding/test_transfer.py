@@ -9,13 +9,12 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
+from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.rules.rules import MIB, SheddingRules
-from broker_ctl.core.rules.shedding import TransferRules
-from broker_ctl.core.strategies.shedding.exchange import exchange
-from broker_ctl.core.strategies.shedding.spread import Spread
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import MIB, SheddingRules, TransferRules
+from broker_ctl.core.strategies.shedding.avg import exchange
+from broker_ctl.core.strategies.shedding.policy import Spread
 from broker_ctl.core.strategies.shedding.transfer import TransferMemory, TransferShedder
 from tests.core.strategies.shedding.worlds import CYCLE_S, World, moved, skips
 from tests.support.clusters.views import (

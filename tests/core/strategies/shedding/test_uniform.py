@@ -6,11 +6,10 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, BundleStats
-from broker_ctl.core.rules.rules import MIB, SheddingRules
-from broker_ctl.core.rules.shedding import DifferenceRules, UniformRules
-from broker_ctl.core.strategies.shedding.uniform import UniformLoadShedder
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import MIB, DifferenceRules, SheddingRules, UniformRules
+from broker_ctl.core.strategies.shedding.threshold import UniformLoadShedder
 from tests.core.strategies.shedding.worlds import World, moved, skips
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

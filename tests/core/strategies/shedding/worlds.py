@@ -6,14 +6,11 @@ from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Skip, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules, SheddingRules
-from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRate,
-)
+from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from tests.support.clusters.views import NAMESPACE, NOW_S, broker, cluster, stats
 

@@ -12,10 +12,8 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
-from broker_ctl.core.strategies.simple.broker_rank import broker_rank
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.quota import Factors, QuotaBook
+from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.simple import Factors, QuotaBook, SimplePlacement, broker_rank
 from tests.support.clusters.views import BUNDLES
 
 USAGE = SystemUsage(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Reason
 from broker_ctl.core.cluster.view import BrokerView
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,
@@ -16,12 +15,10 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
-from broker_ctl.core.strategies.placement.policy import Choice
-from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.quota import Factors, QuotaBook
-from broker_ctl.core.strategies.simple.rank import Rank, rank
+from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.rules import PlacementRules, SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.placement.strategies import Choice
+from broker_ctl.core.strategies.simple import Factors, QuotaBook, Rank, SimplePlacement, rank
 from tests.support.clusters.views import BUNDLES, cluster
 
 RULES = PlacementRules()

@@ -9,7 +9,7 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.strategies.simple.quota import (
+from broker_ctl.core.strategies.simple import (
     BANDWIDTH_BYTES,
     CPU_PER_MSG,
     MEMORY_MIB,

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.names import RING_HIGH
+from broker_ctl.core.model.names import RING_HIGH, BundleRange
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
+    SplitRequest,
+    TopicRate,
     flow_or_qps_equally_divide,
     range_equally_divide,
     specified_positions_divide,
     topic_count_equally_divide,
 )
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
 from broker_ctl.errors import InvalidName
 
 SMALL = BundleRange(10, 20)

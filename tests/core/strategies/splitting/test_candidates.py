@@ -7,17 +7,11 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Split
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.streaks import Streaks
+from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
 from broker_ctl.core.rules.rules import MIB, SplitRules
-from broker_ctl.core.strategies.splitting.candidates import (
-    candidates,
-    observe,
-)
-from broker_ctl.core.strategies.splitting.hot_topics import REMEDY
+from broker_ctl.core.strategies.splitting.candidates import REMEDY, candidates, observe
 from tests.support.clusters.views import (
     BUNDLES,
     NAMESPACE,

@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.strategies.splitting.hot_topics import (
-    REMEDY,
-    dominant_position,
-    hot_topics,
-)
-from broker_ctl.core.strategies.splitting.request import TopicRate
+from broker_ctl.core.strategies.splitting.algorithms import TopicRate
+from broker_ctl.core.strategies.splitting.candidates import REMEDY, dominant_position, hot_topics
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]

@@ -2,10 +2,13 @@
 
 import pytest
 
-from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.core.strategies.splitting.no_boundary import explain_no_boundary
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
+from broker_ctl.core.model.names import BundleRange
+from broker_ctl.core.strategies.splitting.algorithms import (
+    SPLITTING,
+    SplitRequest,
+    TopicRate,
+    explain_no_boundary,
+)
 
 RANGE = BundleRange.parse("0x00000000_0x40000000")
 BUSY, IDLE = TopicRate(5, 1.0, 100.0), TopicRate(9, 0.0, 0.0)

@@ -3,9 +3,8 @@
 import pytest
 
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES, special_bundle
+from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.core.strategies.splitting.candidates import SPECIAL_NAMES, special_bundle
 from broker_ctl.errors import BundleGone
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 

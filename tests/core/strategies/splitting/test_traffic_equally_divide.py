@@ -3,9 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.strategies.splitting.algorithms import traffic_equally_divide
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
+from broker_ctl.core.model.names import BundleRange
+from broker_ctl.core.strategies.splitting.algorithms import (
+    SplitRequest,
+    TopicRate,
+    traffic_equally_divide,
+)
 
 SMALL = BundleRange(10, 20)
 

@@ -13,9 +13,7 @@ import uvloop
 from broker_ctl.addresses import look_up, look_up_all
 from broker_ctl.errors import ConnectionLoss
 from broker_ctl.store.zookeeper.dialer import Dialer
-from broker_ctl.store.zookeeper.four_letter_words import send_word
-from broker_ctl.store.zookeeper.probe import probe
-from broker_ctl.store.zookeeper.server_status import ask_all, verdict
+from broker_ctl.store.zookeeper.server_status import ask_all, probe, send_word, verdict
 from broker_ctl.store.zookeeper.store import StoreOptions
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.zookeeper.ensemble import SharedEnsemble

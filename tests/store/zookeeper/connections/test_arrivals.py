@@ -4,9 +4,13 @@ import asyncio
 import struct
 from dataclasses import dataclass
 
-from broker_ctl.store.zookeeper.arrivals import BYTES_A_TURN, LEAST_FRAME_BYTES, Arrivals
-from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper.connection import (
+    BYTES_A_TURN,
+    LEAST_FRAME_BYTES,
+    Arrivals,
+    StallWrites,
+    Xids,
+)
 from broker_ctl.store.zookeeper.stream import Stream
 
 MOST_BYTES = 1 << 20

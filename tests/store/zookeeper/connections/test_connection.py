@@ -12,8 +12,7 @@ from broker_ctl import errors
 from broker_ctl.addresses import look_up
 from broker_ctl.store.interface import Change, Create, Notification, SetData, Versioned
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper.connection import Connection, Xids
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.fake_zookeeper import (
     FakeZooKeeper,
@@ -102,7 +101,7 @@ async def test_a_reply_out_of_order_ends_the_connection(play: Play) -> None:
         await peer.wait_end()
 
     connection = await play(script)
-    first, second = ask(connection, wire.get("/1")), ask(connection, wire.get("/2"))
+    first, second = ask(connection, wire.wire_get("/1")), ask(connection, wire.wire_get("/2"))
     assert isinstance(await failure(first), errors.ConnectionLoss)
     assert isinstance(await failure(second), errors.ConnectionLoss)
     assert "out of order" in str(await connection.wait_closed())
@@ -128,7 +127,7 @@ async def test_numbers_of_requests_wrap_around_and_stay_positive(play: Play) -> 
 
     connection = await play(script)
     connection._xids = Xids(0x7FFFFFFD)
-    answers = [ask(connection, wire.get("/a")) for _ in range(4)]
+    answers = [ask(connection, wire.wire_get("/a")) for _ in range(4)]
     found = [(await answer).data for answer in answers]
     assert xids == [0x7FFFFFFE, 0x7FFFFFFF, 1, 2]
     assert found == [str(xid).encode() for xid in xids]
@@ -155,7 +154,7 @@ async def test_a_malformed_reply_ends_the_connection(play: Play, garbage: bytes)
         await peer.wait_end()
 
     connection = await play(script)
-    answer = ask(connection, wire.write(SetData("/a", b""), b""))
+    answer = ask(connection, wire.wire_write(SetData("/a", b""), b""))
     assert isinstance(await failure(answer), errors.Ambiguous)
     why = str(await connection.wait_closed())
     assert "not a ZooKeeper server" in why or "a frame of" in why
@@ -177,8 +176,8 @@ async def test_a_frame_that_is_too_long_ends_the_connection_before_it_is_collect
         await peer.wait_end()
 
     connection = await play(script)
-    read = ask(connection, wire.get("/large"))
-    waiting = ask(connection, wire.get("/b"))
+    read = ask(connection, wire.wire_get("/large"))
+    waiting = ask(connection, wire.wire_get("/b"))
     # To ask for it again would end every connection: the read fails.
     assert isinstance(await failure(read), errors.TooLarge)
     assert isinstance(await failure(waiting), errors.ConnectionLoss)
@@ -204,7 +203,10 @@ async def test_a_large_reply_is_collected_from_many_reads_without_a_copy_at_each
 ) -> None:
     connection = await play(lambda peer: peer.wait_end())
     connection._arrivals._cutter._partial = buffer = CountingBuffer()
-    large, following = ask(connection, wire.get("/large")), ask(connection, wire.get("/next"))
+    large, following = (
+        ask(connection, wire.wire_get("/large")),
+        ask(connection, wire.wire_get("/next")),
+    )
     data = bytes(range(256)) * (size // 256)
     whole = node_reply(1, data) + node_reply(2, b"next")
     chunk = 1000
@@ -223,7 +225,7 @@ async def test_frames_may_be_cut_anywhere(play: Play, heard: Heard) -> None:
     whole = node_reply(1, b"1") + node_reply(2, b"") + node_reply(3, b"333")
     for chunk in range(1, len(whole) + 1):
         connection._xids = Xids()
-        answers = [ask(connection, wire.get("/a")) for _ in range(3)]
+        answers = [ask(connection, wire.wire_get("/a")) for _ in range(3)]
         for start in range(0, len(whole), chunk):
             connection.data_received(whole[start : start + chunk])
         assert [(await answer).data for answer in answers] == [b"1", b"", b"333"]
@@ -237,9 +239,9 @@ async def test_a_request_that_is_too_large_is_refused_and_the_connection_stays(p
             peer.send(node_reply((await peer.request()).xid, b"1"))
 
     connection = await play(script)
-    before = ask(connection, wire.get("/a"))
-    large = ask(connection, wire.write(SetData("/a", bytes(MAX_BYTES)), b""))
-    after = ask(connection, wire.get("/a"))
+    before = ask(connection, wire.wire_get("/a"))
+    large = ask(connection, wire.wire_write(SetData("/a", bytes(MAX_BYTES)), b""))
+    after = ask(connection, wire.wire_get("/a"))
     error = await failure(large)
     assert isinstance(error, errors.TooLarge)
     assert "set /a" in str(error)
@@ -258,8 +260,11 @@ async def test_a_reply_that_cannot_be_read_fails_a_read_and_leaves_a_write_open(
         await peer.wait_end()
 
     connection = await play(script)
-    read, write = ask(connection, wire.get("/a")), ask(connection, wire.write(Create("/a"), b""))
-    last = ask(connection, wire.get("/a"))
+    read, write = (
+        ask(connection, wire.wire_get("/a")),
+        ask(connection, wire.wire_write(Create("/a"), b"")),
+    )
+    last = ask(connection, wire.wire_get("/a"))
     assert "unreadable" in str(await failure(read))
     # The server did it and said so.
     assert isinstance(await failure(write), errors.Ambiguous)
@@ -274,8 +279,8 @@ async def test_a_server_that_does_not_know_leaves_a_write_open(play: Play, code:
 
     connection = await play(script)
     write, read = (
-        ask(connection, wire.write(SetData("/a", b""), b"")),
-        ask(connection, wire.get("/a")),
+        ask(connection, wire.wire_write(SetData("/a", b""), b"")),
+        ask(connection, wire.wire_get("/a")),
     )
     assert isinstance(await failure(write), errors.Ambiguous)
     assert isinstance(await failure(read), errors.ConnectionLoss | errors.OperationTimeout)
@@ -289,7 +294,7 @@ async def test_an_unknown_error_code_fails_the_request_alone(play: Play) -> None
         await peer.wait_end()
 
     connection = await play(script)
-    refused, answered = ask(connection, wire.get("/a")), ask(connection, wire.get("/a"))
+    refused, answered = ask(connection, wire.wire_get("/a")), ask(connection, wire.wire_get("/a"))
     error = await failure(refused)
     assert type(error) is errors.StoreError
     assert "-4711" in str(error)
@@ -305,7 +310,7 @@ async def test_an_event_is_reported_before_the_reply_that_follows_it(
         await peer.wait_end()
 
     connection = await play(script)
-    answer = ask(connection, wire.get("/a"))
+    answer = ask(connection, wire.wire_get("/a"))
     events_before_reply: list[int] = []
     answer.add_done_callback(lambda _: events_before_reply.append(len(heard.events)))
     await answer
@@ -321,16 +326,16 @@ async def test_everything_unanswered_fails_at_once_when_the_server_goes(play: Pl
             await peer.request()
 
     connection = await play(script)
-    reads = [ask(connection, wire.get("/a")) for _ in range(2)]
-    write = ask(connection, wire.write(SetData("/a", b""), b""))
-    given_up = ask(connection, wire.get("/a"))
+    reads = [ask(connection, wire.wire_get("/a")) for _ in range(2)]
+    write = ask(connection, wire.wire_write(SetData("/a", b""), b""))
+    given_up = ask(connection, wire.wire_get("/a"))
     given_up.cancel()
     for read in reads:
         assert isinstance(await failure(read), errors.ConnectionLoss)
     assert isinstance(await failure(write), errors.Ambiguous)
     assert connection.in_flight == 0
     assert connection.is_closed
-    late = ask(connection, wire.write(SetData("/a", b""), b""))
+    late = ask(connection, wire.wire_write(SetData("/a", b""), b""))
     assert isinstance(await failure(late), errors.ConnectionLoss)
 
 
@@ -340,7 +345,7 @@ async def test_a_request_that_was_given_up_keeps_its_place_in_the_order(play: Pl
             peer.send(node_reply((await peer.request()).xid, b"1"))
 
     connection = await play(script)
-    first, second = ask(connection, wire.get("/a")), ask(connection, wire.get("/a"))
+    first, second = ask(connection, wire.wire_get("/a")), ask(connection, wire.wire_get("/a"))
     first.cancel()
     assert connection.in_flight == 2
     assert (await second).data == b"1"
@@ -366,7 +371,7 @@ async def test_the_first_request_of_a_turn_leaves_at_once_and_the_others_in_one_
         write(data)
 
     monkeypatch.setattr(connection.stream._transport, "write", counted)
-    answers = [ask(connection, wire.get("/a")) for _ in range(100)]
+    answers = [ask(connection, wire.wire_get("/a")) for _ in range(100)]
     assert writes == 1
     for answer in answers:
         await answer

@@ -15,9 +15,8 @@ import uvloop
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper.connection import Connection, Xids
+from broker_ctl.store.zookeeper.liveness import keep_alive
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.time.waiting import eventually

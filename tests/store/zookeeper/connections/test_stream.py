@@ -8,8 +8,7 @@ import pytest
 
 from broker_ctl.addresses import Server
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.pending import Xids
+from broker_ctl.store.zookeeper.connection import Connection, Xids
 from broker_ctl.store.zookeeper.stream import Stream
 from tests.support.http.certificates import serving_context, trusting_context
 

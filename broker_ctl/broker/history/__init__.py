@@ -1,1 +1,0 @@
-"""The history of decisions and load, recorded on disk for the pipeline."""

@@ -1,1 +1,0 @@
-"""``broker-ctl attach``: balancing beside a Pulsar cluster."""

@@ -1,1 +1,0 @@
-"""Verbs of the audit log: `verify` and `tail`."""

@@ -1,1 +1,0 @@
-"""Commands that control the balancer: plan, pause, drain."""

@@ -1,1 +1,0 @@
-"""Verbs for topics, namespaces and bundles."""

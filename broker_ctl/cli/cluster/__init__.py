@@ -1,1 +1,0 @@
-"""Verbs that show the cluster and configure it."""

@@ -1,1 +1,0 @@
-"""Verbs of the cluster's keys."""

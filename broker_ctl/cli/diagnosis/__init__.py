@@ -1,1 +1,0 @@
-"""Commands for those who look for a fault."""

@@ -1,1 +1,0 @@
-"""Verbs for replicated partitions and their controller."""

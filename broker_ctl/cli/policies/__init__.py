@@ -1,1 +1,0 @@
-"""Commands for tenants, clusters and policies."""

@@ -1,1 +1,0 @@
-"""``broker-ctl quickstart``: a demo cluster on this machine."""

@@ -1,1 +1,0 @@
-"""``broker-ctl rollout``: restart every broker of a cluster without an outage."""

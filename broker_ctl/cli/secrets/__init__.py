@@ -1,1 +1,0 @@
-"""``broker-ctl secrets``."""

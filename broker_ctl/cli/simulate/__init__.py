@@ -1,1 +1,0 @@
-"""``broker-ctl simulate``: a day of traffic replayed in seconds."""

@@ -1,1 +1,0 @@
-"""Verbs of tokens: keys, and what is signed with them."""

@@ -1,1 +1,0 @@
-"""``broker-ctl zookeeper``: embedded servers and the state of an ensemble."""

@@ -1,1 +1,0 @@
-"""What an operator may do on a page: the same request, and the same command, as elsewhere."""

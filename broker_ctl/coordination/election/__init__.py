@@ -1,1 +1,0 @@
-"""Elections, and what the one elected is."""

@@ -1,1 +1,0 @@
-"""Locks: ephemeral nodes that name an owner."""

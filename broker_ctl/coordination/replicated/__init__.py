@@ -1,1 +1,0 @@
-"""Watched copies of nodes that one broker writes and all brokers read."""

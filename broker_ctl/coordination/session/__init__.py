@@ -1,1 +1,0 @@
-"""The session: its state, its lease, its heartbeats."""

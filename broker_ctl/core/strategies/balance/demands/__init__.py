@@ -1,1 +1,0 @@
-"""What bundles demand of their brokers: now, and averaged over time."""

@@ -1,1 +1,0 @@
-"""Chooses adjacent bundles to merge. Pulsar does not merge."""

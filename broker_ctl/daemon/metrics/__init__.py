@@ -1,1 +1,0 @@
-"""Instruments connected to what they measure."""

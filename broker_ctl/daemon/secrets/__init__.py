@@ -1,1 +1,0 @@
-"""Checks of the files of secrets and certificates that a configuration names."""

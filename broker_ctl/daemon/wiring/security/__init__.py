@@ -1,1 +1,0 @@
-"""Keys, tokens and roles, from the settings."""

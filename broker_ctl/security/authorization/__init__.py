@@ -1,1 +1,0 @@
-"""Authorization: which role may perform which operation on which resource."""

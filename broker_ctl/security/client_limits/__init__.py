@@ -1,1 +1,0 @@
-"""Limits of what one client may use: how clients are identified, and their rates."""

@@ -1,1 +1,0 @@
-"""Tokens of OpenID Connect issuers, whose keys are fetched over HTTPS."""

@@ -1,0 +1,344 @@
+"""Keys of Pulsar's broker.conf (2.7 to 5.0) that are accepted and have no effect here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.settings.schema import Entry
+
+# Security keys of Pulsar that have no effect here: those that restrict access, and the others.
+#
+# A daemon that ignores a restriction is more open than its configuration says, so it does not
+# start with one (`settings.startable`), nor with one that asks for less verification than it
+# makes. The other keys say how a restriction is enforced, or configure what a key of the first
+# kind switches on.
+
+
+_OFF: Final = frozenset({"false"})
+_NO_LIMIT: Final = frozenset({"0", "-1"})
+_ALWAYS: Final = frozenset({"true", "false"})
+
+# By key, the values that switch off no check that broker-ctl always makes.
+WEAKENING: Final[Mapping[str, frozenset[str]]] = {"tlsAllowInsecureConnection": _OFF}
+# In lower case, as values are compared.
+_PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationprovider"
+# By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
+RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("httpMaxRequestSize", "maxNamespacesPerTenant", "maxTenants"), _NO_LIMIT),
+    **dict.fromkeys(
+        (
+            "athenzDomainNames",
+            "basicAuthConf",
+            "brokerClientTlsCiphers",
+            "brokerClientTlsProtocols",
+            "brokerClientTlsTrustStore",
+            "tlsTrustStore",
+            "webServiceTlsCiphers",
+            "webServiceTlsProtocols",
+        ),
+        frozenset[str](),
+    ),
+    "authorizationProvider": frozenset({_PROVIDER}),
+    # Names of hosts are always verified; TRACE has no route.
+    **dict.fromkeys(("disableHttpDebugMethods", "tlsHostnameVerificationEnabled"), _ALWAYS),
+}
+
+_TUNING = """
+anonymousUserRole  brokerClientAuthenticationParameters
+brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFactoryPluginParams
+brokerClientSslProvider brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore
+brokerClientTlsKeyStorePassword brokerClientTlsKeyStoreType
+brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType
+httpMaxRequestHeaderSize httpRequestsFailOnUnknownPropertiesEnabled
+inflightSaslContextExpiryMs maxInflightSaslContext
+saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSignerSecretPath
+saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsEnabled tlsEnabledWithKeyStore
+tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
+tlsTrustStorePassword tlsTrustStoreType
+webServiceHaProxyProtocolEnabled webServiceTlsProvider webServiceTrustXForwardedFor
+"""
+TUNING: Final = frozenset(_TUNING.split())
+
+
+# Keys of Pulsar's broker.conf (2.7 to 5.0) that are accepted and have no effect here.
+
+
+# Pulsar passes keys with these prefixes to its BookKeeper client and to its own client.
+_PASSED_ON: Final = ("bookkeeper_", "brokerClient_")
+
+_BALANCING = """
+loadBalancerDebugModeEnabled
+loadBalancerInFlightServiceUnitStateWaitingTimeInMillis
+loadBalancerMultiPhaseBundleUnload
+loadBalancerReportUpdateIntervalMinutes loadBalancerServiceUnitStateMaxConcurrentOverrides
+loadBalancerServiceUnitStateMonitorIntervalInSeconds
+loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds loadBalancerServiceUnitTableViewSyncer
+loadManagerMigrationEnabled loadManagerServiceUnitStateTableViewClassName
+"""
+
+_BROKER = """
+acknowledgmentAtBatchIndexLevelEnabled activeConsumerFailoverConsistentHashing
+activeConsumerFailoverDelayTimeMillis additionalServletDirectory additionalServlets
+additionalSystemCursorNames aggregatePublisherStatsByProducerName
+allowAclChangesOnNonExistentTopics allowAutoSubscriptionCreation allowAutoTopicCreation
+allowAutoTopicCreationType allowOverrideEntryFilters autoShrinkForConsumerPendingAcksMap
+backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes
+backlogQuotaDefaultLimitGB backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy
+bindAddresses bootstrapNamespaces brokerDeduplicationEnabled brokerDeduplicationEntriesInterval
+brokerDeduplicationMaxNumberOfProducers brokerDeduplicationProducerInactivityTimeoutMinutes
+brokerDeduplicationSnapshotFrequencyInSeconds brokerDeduplicationSnapshotIntervalSeconds
+brokerDeleteInactivePartitionedTopicMetadataEnabled brokerDeleteInactiveTopicsEnabled
+brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMaxInactiveDurationSeconds
+brokerDeleteInactiveTopicsMode brokerEntryMetadataInterceptors brokerEntryPayloadProcessors
+brokerInterceptors brokerInterceptorsDirectory
+brokerPublisherThrottlingMaxByteRate brokerPublisherThrottlingMaxMessageRate
+brokerPublisherThrottlingTickTimeMillis brokerServiceCompactionMonitorIntervalInSeconds
+brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServiceCompactionThresholdInBytes
+brokerServicePurgeInactiveFrequencyInSeconds catalogFile clientLibraryVersionCheckEnabled
+clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
+compactionServiceFactoryClassName configurationMetadataSyncEventTopic configurationStoreConfigPath
+connectionLivenessCheckTimeoutMillis connectionMaxQuota createTopicToRemoteClusterForReplication
+defaultNumberOfSystemNamespaceBundles defaultNumPartitions defaultRetentionSizeInMB
+defaultRetentionTimeInMinutes delayedDeliveryEnabled delayedDeliveryFixedDelayDetectionLookahead
+delayedDeliveryMaxDelayInMillis delayedDeliveryMaxIndexesPerBucketSnapshotSegment
+delayedDeliveryMaxNumBuckets delayedDeliveryMaxTimeStepPerBucketSnapshotSegmentSeconds
+delayedDeliveryMinIndexCountPerBucket delayedDeliveryTickTimeMillis
+delayedDeliveryTrackerFactoryClassName disableBrokerInterceptors
+dispatcherDispatchMessagesInSubscriptionThread dispatcherMaxReadBatchSize
+dispatcherMaxReadSizeBytes dispatcherMaxRoundRobinBatchSize dispatcherMinReadBatchSize
+dispatcherPauseOnAckStatePersistentEnabled dispatcherReadFailureBackoffInitialTimeInMs
+dispatcherReadFailureBackoffMandatoryStopTimeInMs dispatcherReadFailureBackoffMaxTimeInMs
+dispatcherRetryBackoffInitialTimeInMs dispatcherRetryBackoffMaxTimeInMs
+dispatchRateLimiterFactoryClassName dispatchThrottlingForFilteredEntriesEnabled
+dispatchThrottlingOnBatchMessageEnabled dispatchThrottlingOnNonBacklogConsumerEnabled
+dispatchThrottlingRateInByte dispatchThrottlingRateInMsg dispatchThrottlingRatePerReplicatorInByte
+dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRatePerSubscriptionInByte
+dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerTopicInByte
+dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRateRelativeToPublishRate
+enableBrokerSideSubscriptionPatternEvaluation enableBrokerTopicListWatcher enableBusyWait
+enableNamespaceIsolationUpdateOnTime enablePackagesManagement
+enableReplicatedSubscriptions enableRunBookieAutoRecoveryTogether
+enableRunBookieTogether encryptionRequireOnProducer entryFilterNames entryFiltersDirectory
+exposeConsumerLevelMetricsInPrometheus
+exposeManagedCursorMetricsInPrometheus exposeManagedLedgerMetricsInPrometheus
+exposePreciseBacklogInPrometheus exposeProducerLevelMetricsInPrometheus exposePublisherStats
+exposeSubscriptionBacklogAgeInPrometheus exposeSubscriptionBacklogSizeInPrometheus
+exposeTopicLevelMetricsInPrometheus fileSystemProfilePath fileSystemURI
+forceDeleteNamespaceAllowed forceDeleteTenantAllowed functionsWorkerEnabled
+functionsWorkerEnablePackageManagement functionsWorkerServiceNarPackage haProxyProtocolEnabled
+healthCheckMetricsUpdateTimeInSeconds isAllowAutoUpdateSchemaEnabled
+isDelayedDeliveryDeliverAtTimeStrict isRunningStandalone isSchemaValidationEnforced
+jvmGCMetricsLoggerClassName keepAliveIntervalSeconds
+keySharedLookAheadMsgInReplayThresholdPerConsumer
+keySharedLookAheadMsgInReplayThresholdPerSubscription lazyCursorRecovery
+maxActiveTransactionsPerCoordinator maxConcurrentNonPersistentMessagePerConnection
+maxConcurrentTopicLoadRequest maxConsumerMetadataSize maxConsumersPerSubscription
+maxConsumersPerTopic maxMessagePublishBufferSizeInMB maxMessageSize
+maxMessageSizeCheckIntervalInSeconds
+maxPendingPublishdRequestsPerConnection maxPendingPublishRequestsPerConnection
+maxProducersPerTopic maxPublishRatePerTopicInBytes maxPublishRatePerTopicInMessages
+maxSameAddressConsumersPerTopic maxSameAddressProducersPerTopic maxSecondsToClearTopicNameCache
+maxSubscriptionsPerTopic maxTopicListInFlightDirectMemSizeMB
+maxTopicListInFlightDirectMemSizePermitsAcquireQueueSize
+maxTopicListInFlightDirectMemSizePermitsAcquireTimeoutMillis maxTopicListInFlightHeapMemSizeMB
+maxTopicListInFlightHeapMemSizePermitsAcquireQueueSize
+maxTopicListInFlightHeapMemSizePermitsAcquireTimeoutMillis maxTopicsPerNamespace
+maxUnackedMessagesPerBroker maxUnackedMessagesPerConsumer maxUnackedMessagesPerSubscription
+maxUnackedMessagesPerSubscriptionOnBrokerBlocked messageExpiryCheckIntervalInMinutes
+messagePublishBufferCheckIntervalInMillis messagingProtocols metadataStoreAllowReadOnlyOperations
+metadataStoreConfigPath metadataSyncEventTopic metricsBufferResponse
+metricsServletTimeoutMs narExtractionDirectory numAcceptorThreads numCacheExecutorThreadPoolSize
+numExecutorThreadPoolSize numHttpServerThreads numIOThreads numOrderedExecutorThreads
+numWorkerThreadsForNonPersistentTopic packagesManagementLedgerRootPath
+packagesManagementStorageProvider packagesReplicas persistentUnackedRangesMaxEntrySize
+persistentUnackedRangesWithMultipleEntriesEnabled persistentUnackedRangesWithPerLedgerEntryEnabled
+preciseDispatcherFlowControl preciseTimeBasedBacklogQuotaCheck
+preciseTopicPublishRateLimiterEnable protocolHandlerDirectory
+pulsarChannelPauseReceivingCooldownMs pulsarChannelPauseReceivingCooldownRateLimitPeriodMs
+pulsarChannelPauseReceivingCooldownRateLimitPermits
+pulsarChannelPauseReceivingRequestsIfUnwritable pulsarChannelWriteBufferHighWaterMark
+pulsarChannelWriteBufferLowWaterMark replicatedSubscriptionsSnapshotFrequencyMillis
+replicatedSubscriptionsSnapshotMaxCachedPerSubscription
+replicatedSubscriptionsSnapshotTimeoutSeconds replicationConnectionsPerBroker
+replicationMetricsEnabled replicationPolicyCheckDurationSeconds replicationProducerQueueSize
+replicationStartAt replicationTlsEnabled replicatioPolicyCheckDurationSeconds replicatorPrefix
+resourceUsageMaxUsageReportSuppressRounds resourceUsageReportSuppressionTolerancePercentage
+resourceUsageTransportClassName resourceUsageTransportPublishIntervalInSecs
+retentionCheckIntervalInSeconds schemaCompatibilityStrategy schemaLedgerForceRecovery
+schemaRegistryCompatibilityCheckers schemaRegistryStorageClassName skipBrokerShutdownOnOOM
+splitTopicAndPartitionLabelInPrometheus statsUpdateInitialDelayInSecs
+strictBookieAffinityEnabled strictlyVerifySubscriptionName strictTopicNameEnabled
+subscribeRatePeriodPerConsumerInSecond subscribeThrottlingRatePerConsumer
+subscriptionBacklogScanMaxEntries subscriptionBacklogScanMaxTimeMs
+subscriptionExpirationTimeMinutes subscriptionExpiryCheckIntervalInMinutes
+subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedEnable
+subscriptionKeySharedUseClassicPersistentImplementation subscriptionKeySharedUseConsistentHashing
+subscriptionPatternMaxLength subscriptionRedeliveryTrackerEnabled
+subscriptionSharedUseClassicPersistentImplementation subscriptionTypesEnabled systemTopicEnabled
+systemTopicSchemaCompatibilityStrategy topicBundleAssignmentStrategy topicCompactionRetainNullKey
+topicFactoryClassName topicFencingTimeoutSeconds topicLevelPoliciesEnabled topicLoadTimeoutSeconds
+topicNameCacheMaxCapacity topicOrderedExecutorThreadNum topicPoliciesCacheInitTimeoutSeconds
+topicPoliciesServiceClassName topicPublisherThrottlingTickTimeMillis
+topicsPatternRegexImplementation transactionBufferClientMaxConcurrentRequests
+transactionBufferClientOperationTimeoutInMills transactionBufferProviderClassName
+transactionBufferSegmentedSnapshotEnabled transactionBufferSnapshotMaxTransactionCount
+transactionBufferSnapshotMinTimeInMillis transactionBufferSnapshotSegmentSize
+transactionCoordinatorEnabled transactionLogBatchedWriteEnabled
+transactionLogBatchedWriteMaxDelayInMillis transactionLogBatchedWriteMaxRecords
+transactionLogBatchedWriteMaxSize transactionMetadataStoreProviderClassName
+transactionPendingAckBatchedWriteEnabled transactionPendingAckBatchedWriteMaxDelayInMillis
+transactionPendingAckBatchedWriteMaxRecords transactionPendingAckBatchedWriteMaxSize
+transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName
+triggerOffloadOnTopicLoad ttlDurationDefaultInSeconds unblockStuckSubscriptionEnabled
+useSystemTopicForTransaction webSocketConnectionsPerBroker webSocketMaxTextFrameSize
+webSocketNumIoThreads webSocketNumServiceThreads webSocketPingDurationSeconds
+webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdleTimeoutMillis
+zooKeeperAllowReadOnlyOperations
+"""
+
+_HTTP = """
+httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths httpServerThreadPoolQueueSize
+webServiceLogDetailedAddresses
+"""
+
+_STORAGE = """
+autoSkipNonRecoverableData bookkeeperClientAuthenticationParameters
+bookkeeperClientAuthenticationParametersName bookkeeperClientAuthenticationPlugin
+bookkeeperClientEnforceMinNumRacksPerWriteQuorum bookkeeperClientExposeStatsToPrometheus
+bookkeeperClientGetBookieInfoIntervalSeconds bookkeeperClientGetBookieInfoRetryIntervalSeconds
+bookkeeperClientHealthCheckEnabled bookkeeperClientHealthCheckErrorThresholdPerInterval
+bookkeeperClientHealthCheckIntervalSeconds bookkeeperClientHealthCheckQuarantineTimeInSeconds
+bookkeeperClientIsolationGroups bookkeeperClientLimitStatsLogging
+bookkeeperClientMinAvailableBookiesInIsolationGroups bookkeeperClientMinNumRacksPerWriteQuorum
+bookkeeperClientNumIoThreads bookkeeperClientNumWorkerThreads bookkeeperClientQuarantineRatio
+bookkeeperClientRackawarePolicyEnabled bookkeeperClientRegionawarePolicyEnabled
+bookkeeperClientReorderReadSequenceEnabled bookkeeperClientSecondaryIsolationGroups
+bookkeeperClientSeparatedIoThreadsEnabled bookkeeperClientSpeculativeReadTimeoutInMillis
+bookkeeperClientThrottleValue bookkeeperClientTimeoutInSeconds
+bookkeeperDiskWeightBasedPlacementEnabled bookkeeperEnableStickyReads
+bookkeeperExplicitLacIntervalInMills bookkeeperGetBookieInfoIntervalSeconds
+bookkeeperGetBookieInfoRetryIntervalSeconds bookkeeperMetadataServiceUri
+bookkeeperNumberOfChannelsPerBookie bookkeeperTlsCertFilesRefreshDurationSeconds
+bookkeeperTLSCertificateFilePath bookkeeperTLSClientAuthentication bookkeeperTLSKeyFilePath
+bookkeeperTLSKeyFileType bookkeeperTLSKeyStorePasswordPath bookkeeperTLSProviderFactoryClass
+bookkeeperTLSTrustCertsFilePath bookkeeperTLSTrustCertTypes bookkeeperTLSTrustStorePasswordPath
+bookkeeperUseV2WireProtocol gcsManagedLedgerOffloadBucket
+gcsManagedLedgerOffloadMaxBlockSizeInBytes gcsManagedLedgerOffloadReadBufferSizeInBytes
+gcsManagedLedgerOffloadRegion gcsManagedLedgerOffloadServiceAccountKeyFile
+managedCursorInfoCompressionThresholdInBytes managedCursorInfoCompressionType
+managedLedgerAddEntryTimeoutSeconds managedLedgerCacheCopyEntries
+managedLedgerCacheEvictionExtendTTLMaxTimes
+managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes
+managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed managedLedgerCacheEvictionFrequency
+managedLedgerCacheEvictionIntervalMs managedLedgerCacheEvictionTimeThresholdMillis
+managedLedgerCacheEvictionWatermark managedLedgerCacheSizeMB
+managedLedgerContinueCachingAddedEntriesAfterLastActiveCursorLeavesMillis
+managedLedgerCursorBackloggedThreshold managedLedgerCursorMaxEntriesPerLedger
+managedLedgerCursorPositionFlushSeconds
+managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis
+managedLedgerCursorRolloverTimeInSeconds managedLedgerDataReadPriority
+managedLedgerDefaultAckQuorum managedLedgerDefaultEnsembleSize
+managedLedgerDefaultMarkDeleteRateLimit managedLedgerDefaultWriteQuorum managedLedgerDigestType
+managedLedgerForceRecovery managedLedgerInactiveLedgerRolloverTimeSeconds
+managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds
+managedLedgerInfoCompressionThresholdInBytes managedLedgerInfoCompressionType
+managedLedgerMaxBacklogBetweenCursorsForCaching managedLedgerMaxBatchDeletedIndexToPersist
+managedLedgerMaxEntriesPerLedger managedLedgerMaximumBacklogBetweenCursorsForCaching
+managedLedgerMaxLedgerRolloverTimeMinutes managedLedgerMaxReadsInFlightPermitsAcquireQueueSize
+managedLedgerMaxReadsInFlightPermitsAcquireTimeoutMillis managedLedgerMaxReadsInFlightSizeInMB
+managedLedgerMaxSizePerLedgerMbytes managedLedgerMaxUnackedRangesToPersist
+managedLedgerMaxUnackedRangesToPersistInMetadataStore
+managedLedgerMaxUnackedRangesToPersistInZooKeeper managedLedgerMetadataOperationsTimeoutSeconds
+managedLedgerMinimumBacklogCursorsForCaching managedLedgerMinimumBacklogEntriesForCaching
+managedLedgerMinLedgerRolloverTimeMinutes managedLedgerNewEntriesCheckDelayInMillis
+managedLedgerNumSchedulerThreads managedLedgerNumWorkerThreads
+managedLedgerOffloadAutoTriggerSizeThresholdBytes managedLedgerOffloadBucket
+managedLedgerOffloadDeletionLagMs managedLedgerOffloadDriver managedLedgerOffloadMaxThreads
+managedLedgerOffloadPrefetchRounds managedLedgerOffloadReadThreads managedLedgerOffloadRegion
+managedLedgerOffloadServiceEndpoint managedLedgerOffloadThresholdInSeconds managedLedgerPassword
+managedLedgerPersistIndividualAckAsLongArray managedLedgerPrometheusStatsLatencyRolloverSeconds
+managedLedgerReadEntryTimeoutSeconds managedLedgerStatsPeriodSeconds managedLedgerStorageClassName
+managedLedgerTraceTaskExecution managedLedgerUnackedRangesOpenCacheSetEnabled offloadersDirectory
+s3ManagedLedgerOffloadBucket s3ManagedLedgerOffloadMaxBlockSizeInBytes
+s3ManagedLedgerOffloadReadBufferSizeInBytes s3ManagedLedgerOffloadRegion
+s3ManagedLedgerOffloadRole s3ManagedLedgerOffloadRoleSessionName
+s3ManagedLedgerOffloadServiceEndpoint
+"""
+
+PULSAR_KEYS: Final = frozenset(
+    (*f"{_BALANCING}{_BROKER}{_HTTP}{_STORAGE}".split(), *RESTRICTING, *WEAKENING, *TUNING)
+)
+
+
+def is_pulsar_key(key: str) -> bool:
+    """Whether Pulsar's broker knows the key."""
+    return key in PULSAR_KEYS or key.startswith(_PASSED_ON)
+
+
+# Pulsar's deprecated keys, each with Pulsar's rule of precedence.
+#
+# Docs: pulsar-configuration. A rule applies within one source, so that a new key in the
+# environment takes precedence over an old one in the file.
+
+
+_DEFAULT_WEIGHT: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """An old key, used if ``wins(old text, new text)``; the new text may be empty."""
+
+    old: str
+    new: str
+    wins: Callable[[str, str], bool]
+
+
+def _fills_a_gap(_old: str, new: str) -> bool:
+    return not new
+
+
+def _if_positive(old: str, _new: str) -> bool:
+    return _number(old) is None or (_number(old) or 0) > 0
+
+
+def _if_changed(old: str, new: str) -> bool:
+    return _number(old) != _DEFAULT_WEIGHT and (not new or _number(new) == _DEFAULT_WEIGHT)
+
+
+def _number(text: str) -> float | None:
+    # Text that is not a number is accepted here, and then refused under the new key with the range.
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+SPELLINGS: Final = (
+    Spelling("zookeeperServers", "metadataStoreUrl", _fills_a_gap),
+    Spelling("configurationStoreServers", "configurationMetadataStoreUrl", _fills_a_gap),
+    Spelling("globalZookeeperServers", "configurationMetadataStoreUrl", _fills_a_gap),
+    Spelling("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis", _if_positive),
+    Spelling(
+        "zooKeeperOperationTimeoutSeconds", "metadataStoreOperationTimeoutSeconds", _if_positive
+    ),
+    Spelling("zooKeeperCacheExpirySeconds", "metadataStoreCacheExpirySeconds", _if_positive),
+    Spelling(
+        "loadBalancerBandwithInResourceWeight", "loadBalancerBandwidthInResourceWeight", _if_changed
+    ),
+    Spelling(
+        "loadBalancerBandwithOutResourceWeight",
+        "loadBalancerBandwidthOutResourceWeight",
+        _if_changed,
+    ),
+)
+OLD_KEYS: Final = frozenset(spelling.old for spelling in SPELLINGS)
+
+
+def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The entries of one source by current key; an entry remembers the key that was written."""
+    known = {key: entry for key, entry in entries.items() if key not in OLD_KEYS}
+    for spelling in SPELLINGS:
+        old, new = entries.get(spelling.old), known.get(spelling.new)
+        if old and old.value and spelling.wins(old.value, new.value if new else ""):
+            known[spelling.new] = old
+    return known

@@ -1,1 +1,0 @@
-"""The named scenarios; `catalogue` has them by name."""

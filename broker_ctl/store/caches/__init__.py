@@ -1,1 +1,0 @@
-"""Caches of the metadata store: decoded nodes, and nodes that are absent."""

@@ -1,1 +1,0 @@
-"""Payloads that carry a signature under the cluster's key."""

@@ -1,1 +1,0 @@
-"""Who this client is to ZooKeeper, and who may use its nodes."""
