@@ -23,8 +23,8 @@ from broker_ctl.errors import (
     SessionExpired,
     StoreClosed,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.retry import Backoff, is_any, is_undecided, retry
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.rules import retries
 
 ALWAYS_A_SECOND = Backoff(first_s=1.0, factor=1.0, max_s=1.0)
@@ -240,9 +240,9 @@ def test_what_is_judged_by_class_says_nothing_of_others() -> None:
 ROOT: Final = Path(__file__).parents[1]
 # Loops that catch errors and pause, and what they are instead.
 NOT_RETRIES: Final[Mapping[str, str]] = {
-    "broker_ctl/balancer/attached/metadata_source.py:_compare": "looks again whether it lasts",
-    "broker_ctl/balancer/attached/metadata_source.py:watch": "a poll",
-    "broker_ctl/balancer/attached/projection/projection.py:_keep_reading": "a poll",
+    "broker_ctl/attach/metadata_source.py:_compare": "looks again whether it lasts",
+    "broker_ctl/attach/metadata_source.py:watch": "a poll",
+    "broker_ctl/attach/projection/projection.py:_keep_reading": "a poll",
     "broker_ctl/balancer/monitoring/bundle_data_store.py:run": "a schedule",
     "broker_ctl/broker/ownership/dataplane_watch.py:run": "a poll, which counts silence",
     "broker_ctl/cli/rollout_driver.py:_ask": "asks one broker after the other for one person",
@@ -250,13 +250,13 @@ NOT_RETRIES: Final[Mapping[str, str]] = {
     "broker_ctl/controller/transport/http.py:run": "a queue; it pauses after a bug",
     "broker_ctl/controller/transport/zk_queue.py:_keep_checking": "a poll",
     "broker_ctl/daemon/lifecycle/serving.py:run": "a schedule",
-    "broker_ctl/dataplane/replication/fetchers.py:run": "reconnects; pauses are of a Backoff",
-    "broker_ctl/embedded/daemons.py:wait_ready": "a poll",
-    "broker_ctl/embedded/ensemble.py:_supervise_server": "restarts a process",
+    "broker_ctl/lab/replication/fetchers.py:run": "reconnects; pauses are of a Backoff",
+    "broker_ctl/lab/embedded/daemons.py:wait_ready": "a poll",
+    "broker_ctl/lab/embedded/ensemble.py:_supervise_server": "restarts a process",
     "broker_ctl/retry.py:retry": "the one",
     "broker_ctl/store/cached_values.py:_until_first": "reads again; pauses are of a Backoff",
     "broker_ctl/store/zookeeper/session.py:_connect": "tries servers; pauses are of a Backoff",
-    "broker_ctl/testing/memory_store/session.py:_run": "a server in memory, without a herd",
+    "broker_ctl/lab/memory_store/session.py:_run": "a server in memory, without a herd",
 }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskFaults, TaskScope, run_all, wait_until
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 

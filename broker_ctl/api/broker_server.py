@@ -20,9 +20,6 @@ from broker_ctl.api.admin.tenants import TenantRoutes
 from broker_ctl.api.admin.topics import TopicListRoutes, TopicNames, TopicRoutes
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
-from broker_ctl.api.console.acts import ActRoutes, SignInRoutes
-from broker_ctl.api.console.live import LiveRoutes
-from broker_ctl.api.console.routes import ConsoleRoutes, build_reading
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import (
     AuthorityRoutes,
@@ -44,6 +41,7 @@ from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.api.openapi.document import OpenApiRoutes
 from broker_ctl.errors import StartError
+from broker_ctl.products import Product, load
 from broker_ctl.security.authorization import Authorization
 from broker_ctl.security.client_limits import FailureDelays, RequestRates
 from broker_ctl.settings.publishing import PortRole
@@ -184,7 +182,6 @@ class ApiServer:
         """All routes over HTTP."""
         dependencies, rules = self._dependencies, self._rules
         services = self._services
-        reading = build_reading(dependencies, rules, self._answer)
         subjects = (
             LookupRoutes(dependencies.lookup, self._lookups),
             TenantRoutes(services.policies.tenants),
@@ -212,11 +209,10 @@ class ApiServer:
             StackRoutes(),
             ControlRoutes(dependencies, rules.cluster),
             AuthorityRoutes(dependencies.authority),
-            ConsoleRoutes(reading),
-            LiveRoutes(reading),
-            ActRoutes(reading),
-            SignInRoutes(reading),
             MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         served = [route for subject in subjects for route in subject.routes()]
+        if self._rules.has_console:
+            console = load(Product.CONSOLE)
+            served += console.routes_of(self._dependencies, self._rules, self._answer)
         return [*served, *OpenApiRoutes(served, version("broker-ctl")).routes()]

@@ -19,7 +19,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from broker_ctl.balancer.attached.metadata_source import describe_migration, outdated_row
+from broker_ctl.attach.admin import disable_balancing, restore_balancing
+from broker_ctl.attach.attached import Attached, admin_of
+from broker_ctl.attach.cluster_balancer import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
+from broker_ctl.attach.lifecycle import AttachedDaemon, observing
+from broker_ctl.attach.metadata_source import describe_migration, outdated_row
+from broker_ctl.attach.reader import ClusterReader
 from broker_ctl.cli.balancing import print_plan
 from broker_ctl.cli.plan_state import PlanState
 from broker_ctl.cli.runtime.output import echo, echo_json_line, escape_values, print_table
@@ -27,16 +32,10 @@ from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, require_ser
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.cluster import bound_leader, find_clusters
 from broker_ctl.core.cluster.imbalance import imbalance_text
-from broker_ctl.daemon.lifecycle.attached import Attached, admin_of
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
-from broker_ctl.dataplane.pulsar.admin import disable_balancing, restore_balancing
-from broker_ctl.dataplane.pulsar.cluster_balancer import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
-from broker_ctl.dataplane.pulsar.reader import ClusterReader
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import (
     BrokerCtlError,
     ConnectionLoss,
@@ -47,6 +46,7 @@ from broker_ctl.errors import (
     StartError,
 )
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.addresses import StoreUrl

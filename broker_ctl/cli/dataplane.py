@@ -14,7 +14,7 @@ from broker_ctl.cli.runtime.verbs import VerbGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker_ctl.dataplane.conformance.runner import CheckResult
+    from broker_ctl.lab.conformance.runner import CheckResult
 
 # \b keeps click from joining the lines.
 _EXAMPLE = """\b
@@ -59,7 +59,7 @@ def check(url: str, secret_file: Path, authority_listen: str, output: str) -> No
     Exit code: 0 if every check passed, 1 if one failed, 2 for a wrong option.
     """
     from broker_ctl.clock import SystemClock
-    from broker_ctl.dataplane.conformance.runner import check_broker
+    from broker_ctl.lab.conformance.runner import check_broker
 
     listen = _parse_listen(authority_listen)
     require_private(url, "secret")

@@ -19,12 +19,12 @@ from broker_ctl.cli.runtime.zookeeper_target import require_private
 from broker_ctl.cli.status_screen import DemoSnapshot, DemoTable
 from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
 from broker_ctl.dataplane.bundles.serve_log import Verdict, judge, merge_logs, read_events
-from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.embedded.daemons import Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.load_client import LoadClient
 from broker_ctl.settings.sources import load
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from broker_ctl.cli.runtime.output import duration_text, sentence_of, time_text
 from broker_ctl.core.cluster.imbalance import imbalance_text
-from broker_ctl.embedded.load_client import LoadClientStatistics
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.load_client import LoadClientStatistics
 
 # The replicated topic of a demo cluster, and the overview of its controller.
 

@@ -26,7 +26,7 @@ from broker_ctl.core.model.broker import escape
 if TYPE_CHECKING:
     import ssl
 
-    from broker_ctl.embedded.ensemble import Ensemble
+    from broker_ctl.lab.embedded.ensemble import Ensemble
     from broker_ctl.settings.root import Settings
     from broker_ctl.store.resigning import Unsigned
     from broker_ctl.store.signed import ZnodeSignatures
@@ -611,8 +611,8 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    from broker_ctl.embedded.ensemble import Ensemble
-    from broker_ctl.embedded.server import USER_FILE, sasl_user
+    from broker_ctl.lab.embedded.ensemble import Ensemble
+    from broker_ctl.lab.embedded.server import USER_FILE, sasl_user
 
     home = directory or _default_directory(nodes)
     extras = sasl_user(home)
@@ -645,7 +645,7 @@ async def _run(ensemble: "Ensemble") -> None:
 
 
 async def _serve(ensemble: "Ensemble") -> None:
-    from broker_ctl.embedded.server import TICK_MS
+    from broker_ctl.lab.embedded.server import TICK_MS
 
     async with ensemble:
         for server in ensemble.servers:

@@ -20,7 +20,7 @@ from broker_ctl.daemon.wiring.tls import (
     client_context,
     cluster_context,
     peer_context,
-    replication_tls,
+    replication_contexts,
     server_context,
 )
 from broker_ctl.errors import SettingsError, StartError
@@ -243,7 +243,7 @@ def _build_as_at_start(settings: Settings, clock: Clock, files: Mapping[str, Che
 
     builders: tuple[Callable[[], object], ...] = (
         lambda: server_context(settings),
-        lambda: replication_tls(settings),
+        lambda: replication_contexts(settings),
         lambda: peer_context(settings),
         lambda: cluster_context(settings),
         lambda: tls_context(settings),

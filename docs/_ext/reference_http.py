@@ -12,9 +12,9 @@ from unittest.mock import MagicMock
 
 from aiohttp import web
 
-from broker_ctl.api.attached_server import AttachedRoutes
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
+from broker_ctl.attach.server import AttachedRoutes
 from docs._ext.markdown import code, entry, escape
 
 _PATTERN: Final = re.compile(r"\{(\w+):[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")

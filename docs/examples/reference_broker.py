@@ -31,9 +31,6 @@ from broker_ctl.core.model.names import Topic
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable, LoadedBundle
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.leaderships import Leaderships
-from broker_ctl.dataplane.replication.plane import ReplicaTable
-from broker_ctl.dataplane.replication.storage import MemoryStorage
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import (
     CorruptRecord,
@@ -43,6 +40,9 @@ from broker_ctl.errors import (
     InvalidName,
 )
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.replication.leaderships import Leaderships
+from broker_ctl.lab.replication.plane import ReplicaTable
+from broker_ctl.lab.replication.storage import MemoryStorage
 from broker_ctl.tasks import TaskScope
 from docs.examples.call_gate import CallGate, MeantForAnother
 

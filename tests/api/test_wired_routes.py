@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 import broker_ctl.api
-from broker_ctl.api.attached_server import AttachedApiServer
 from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.attach.server import AttachedApiServer
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import serving_brokers
 from tests.support.http.web_server import free_port

@@ -26,11 +26,11 @@ from typing import Final
 import psutil
 
 from broker_ctl.codec import encode, encode_pretty
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import TICK_MS
 
 POLL_S: Final = 0.005
 READY_LIMIT_S: Final = 300.0

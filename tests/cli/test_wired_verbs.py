@@ -28,7 +28,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.http_client import HttpReply
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
 from tests.support.daemon.running_daemons import make_namespace
 from tests.support.pulsar.cluster import pulsar_cluster
 from tests.support.pulsar.distribution import Distribution

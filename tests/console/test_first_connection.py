@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.console import live
-from broker_ctl.api.console.routes import ConsoleRoutes
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.console.web import live
+from broker_ctl.console.web.routes import ConsoleRoutes
 from tests.pipeline.report.browser import Tab, required_tab
 from tests.support.browser.clicks import there_is
 from tests.support.clusters.fake_services import serving_brokers

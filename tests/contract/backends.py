@@ -3,13 +3,13 @@
 from contextlib import AsyncExitStack
 from typing import Protocol
 
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock
 from tests.support.zookeeper.session_faults import expire_session
 
 

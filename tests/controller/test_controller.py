@@ -12,6 +12,7 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import OperationTimeout
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, SetData
 from broker_ctl.store.paths import CONTROLLER_ELECTION
@@ -21,7 +22,6 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,

@@ -10,8 +10,8 @@ import pytest
 from broker_ctl.controller.event_queue import EventQueue
 from broker_ctl.errors import Fenced, NoController, OperationTimeout, TopicMissing
 from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 

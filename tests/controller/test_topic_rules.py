@@ -8,10 +8,10 @@ from broker_ctl.codec import encode
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN, ControllerRules
 from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_configuration
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,

@@ -11,12 +11,12 @@ from broker_ctl.codec import encode
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.election_node import ControllerRecords, ElectionNode
 from broker_ctl.core.partitions.values import NO_LEADER
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Create
 from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from broker_ctl.testing.time import LoopClock
 from tests.support.clusters.partition_cluster import AnyStore, partition, partition_cluster
 from tests.support.clusters.partition_procedures import admin_of, procedures
 from tests.support.time.waiting import eventually

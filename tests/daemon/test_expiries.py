@@ -13,12 +13,12 @@ from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.names import Bundle, Namespace, Topic
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import ForeignNamespace
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, Outcome, Versioned
 from broker_ctl.store.records.policies import TenantInfo
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.daemon.whole_daemon import Run, whole_daemon
 from tests.support.time.waiting import eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 

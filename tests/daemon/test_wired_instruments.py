@@ -10,12 +10,12 @@ import pytest
 import broker_ctl
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
-from broker_ctl.daemon.lifecycle.attached import Attached
+from broker_ctl.attach.attached import Attached
 from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Reported, Summary
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 
 PACKAGE = Path(broker_ctl.__file__).parent

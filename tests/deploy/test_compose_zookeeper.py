@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
-from broker_ctl.embedded import guard
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import ask_role, classpath, find_java
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.embedded import guard
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import ask_role, classpath, find_java
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.store.zookeeper.access import AclEntry

@@ -8,11 +8,11 @@ import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import TICK_MS
 from tests.support.daemon.running_daemons import look_up, make_namespace
 from tests.support.daemon.webhook_process import broker_process, webhook
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import TICK_MS
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

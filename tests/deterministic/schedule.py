@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.servers import Copy
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.servers import Copy
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.clients.operators import Operators
 from tests.deterministic.clients.replicated_clients import ReplicatedClients

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Role, Server
 from broker_ctl.errors import EmbeddedError
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Role, Server
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from broker_ctl.embedded import guard
+from broker_ctl.lab.embedded import guard
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ensemble import Ensemble
 
 async def main():
     async with Ensemble.of(Path(sys.argv[1])) as ensemble:

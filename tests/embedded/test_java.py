@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.embedded.server import classpath, find_java
+from broker_ctl.lab.embedded.server import classpath, find_java
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -52,8 +52,8 @@ BARE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import asyncio
-from broker_ctl.embedded.server import classpath
-from broker_ctl.embedded.server import find_java
+from broker_ctl.lab.embedded.server import classpath
+from broker_ctl.lab.embedded.server import find_java
 from broker_ctl.errors import EmbeddedError
 try:
     print(asyncio.run(find_java({"JAVA_HOME": sys.argv[2], "PATH": "/nowhere"})))

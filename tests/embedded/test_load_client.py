@@ -9,11 +9,11 @@ from typing import Any
 from aiohttp import web
 
 from broker_ctl.codec import encode
-from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.load_client import LoadClient
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually
 

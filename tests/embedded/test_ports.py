@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import EmbeddedError
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 
 
 def test_a_reserved_port_is_taken_for_others_and_free_for_a_server_that_shares_it() -> None:

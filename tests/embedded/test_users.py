@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.embedded.server import USER_FILE, sasl_user
 from broker_ctl.errors import EmbeddedError
+from broker_ctl.lab.embedded.server import USER_FILE, sasl_user
 
 
 def test_the_first_start_draws_a_password_that_later_ones_keep(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

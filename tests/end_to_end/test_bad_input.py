@@ -9,8 +9,8 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

@@ -11,10 +11,10 @@ from kazoo.client import KazooClient
 
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_topic
 from tests.end_to_end.conftest import NewCluster

@@ -13,8 +13,8 @@ from broker_ctl.broker.history import SegmentRules, Segments
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.history.catalog import KINDS, Parsed, Stamp
 from broker_ctl.core.model.names import RING_HIGH, BundleRange, Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths, segments

@@ -14,9 +14,9 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.doctor.ensemble import examine_ensembles
 from broker_ctl.daemon.doctor.machine import Level
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CONTAINER_OWNER

@@ -11,12 +11,12 @@ from kazoo.client import KazooClient
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicPartition
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.tcp import TcpNetwork
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import encode_topic
-from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

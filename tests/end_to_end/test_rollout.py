@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.tasks import TaskScope
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

@@ -12,8 +12,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import look_up, make_namespace
 from tests.support.time.waiting import eventually

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, make_namespace, status
 from tests.support.time.waiting import eventually

@@ -12,8 +12,8 @@ import pulsar.asyncio
 import pytest
 
 from broker_ctl.core.model.names import Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import NAMESPACE, look_up, make_namespace
 from tests.support.http.broker_listener import BrokerListener

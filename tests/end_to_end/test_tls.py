@@ -16,10 +16,10 @@ import pytest
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.http.binary_client import BinaryClient

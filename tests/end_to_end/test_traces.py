@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.tracing.spans import TRACEPARENT
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

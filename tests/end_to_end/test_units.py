@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.rules.json_units import out_of_system

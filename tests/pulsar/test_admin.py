@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from broker_ctl.attach.admin import PulsarAdmin, disable_balancing, restore_balancing
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Bundle, Topic
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin, disable_balancing, restore_balancing
 from broker_ctl.errors import PeerRefused
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port

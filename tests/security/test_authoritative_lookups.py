@@ -11,8 +11,8 @@ from typing import Final
 from broker_ctl.api.binary.enums import LookupType
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from tests.end_to_end.test_policies import POLICIES, policy
 from tests.support.daemon.running_daemons import counts, leader_of, make_namespace, status
 from tests.support.http.binary_client import BinaryClient

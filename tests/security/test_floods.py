@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.machines.lease import LeaseRules
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
 from tests.support.daemon.running_daemons import NAMESPACE, make_namespace, status

@@ -25,9 +25,9 @@ from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.dataplane.bundles.serve_log import Verdict, judge, merge_logs, read_events
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from tests.support.daemon.running_daemons import (

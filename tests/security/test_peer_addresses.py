@@ -18,9 +18,9 @@ from kazoo.exceptions import NodeExistsError
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.store import paths
 from tests.support.daemon.running_daemons import NAMESPACE, leader_of, look_up, make_namespace
 from tests.support.security.listener import Listener, listening

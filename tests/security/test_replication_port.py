@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from broker_ctl import codec
 from broker_ctl.cli.main import main
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication import server
-from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, ReplicationTls, TcpNetwork
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication import server
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, ReplicationTls, TcpNetwork
 from broker_ctl.security.certificates.peer_certificate import replica_broker_uri
-from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, Planes, instruction, state
 from tests.support.security.authority import Authority
 from tests.support.time.waiting import PATIENCE_S

@@ -5,8 +5,8 @@ from typing import Any
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
 from tests.support.daemon.running_daemons import leader_of, make_namespace
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import PATIENCE_S, eventually

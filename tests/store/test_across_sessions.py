@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.errors import Ambiguous, SessionExpired, StoreError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.instrumented import RetryingStore
 from broker_ctl.store.interface import ANY_VERSION, Create, CreateMode, MetadataStore, SetData
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 
 Write = Callable[[MetadataStore], Coroutine[None, None, object]]
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.errors import ConnectionLoss
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.instrumented import WriteGate
 from broker_ctl.store.interface import Create, Read, SetData
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 
 LATER_S = 1e6
 WRITES: dict[str, Callable[[WriteGate], Awaitable[object]]] = {

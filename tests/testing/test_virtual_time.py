@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.testing.time import LoopClock, VirtualLoop, in_virtual_time
+from broker_ctl.lab.time import LoopClock, VirtualLoop, in_virtual_time
 
 
 def test_the_clock_jumps_to_the_next_timer() -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
 from broker_ctl.daemon.wiring.environment import Environment
@@ -25,6 +24,7 @@ from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.products import Product, load
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.effect import is_used
@@ -92,7 +92,7 @@ def _require_dataplane(settings: Settings, rng: random.Random) -> None:
 def _whole(settings: Settings) -> object:
     environment = _RehearsalEnvironment(SystemClock(), random.SystemRandom())
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        return Attached(settings, environment)
+        return load(Product.ATTACHED_DAEMON).Attached(settings, environment)
     return Assembly(settings, environment)
 
 

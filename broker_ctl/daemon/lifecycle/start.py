@@ -8,7 +8,7 @@ import signal
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol, cast
 
 import uvloop
 
@@ -27,14 +27,12 @@ from broker_ctl.daemon.metrics import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import Unsupported
+from broker_ctl.products import Product, load
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import Reading, read
 from broker_ctl.settings.startable import ignored_security, require_startable
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.tasks import TaskScope, first_of
-
-if TYPE_CHECKING:
-    from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +90,19 @@ async def _run(settings: Settings) -> int:
     return code
 
 
-def build_daemon(
-    settings: Settings, signals: StopSignals, environment: Environment
-) -> "Daemon | AttachedDaemon":
+class Runnable(Protocol):
+    """A daemon that was built and not started."""
+
+    async def run(self) -> int:
+        """Run until stopped; returns the exit code.
+
+        Raises:
+            StartError: it cannot start.
+        """
+        ...
+
+
+def build_daemon(settings: Settings, signals: StopSignals, environment: Environment) -> Runnable:
     """Build the daemon of a broker, or one beside a Pulsar cluster; does not start it.
 
     Raises:
@@ -102,11 +110,8 @@ def build_daemon(
     """
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        # Most daemons are not attached, and start sooner without it.
-        from broker_ctl.daemon.lifecycle.attached import Attached
-        from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
-
-        return AttachedDaemon(Attached(settings, environment), notifier, signals)
+        attached = load(Product.ATTACHED_DAEMON)
+        return cast("Runnable", attached.build_daemon(settings, environment, notifier, signals))
     assembly = Assembly(settings, environment)
     connect(assembly)
     return Daemon(assembly, notifier, signals)

@@ -2,8 +2,9 @@
 
 import logging
 import random
+import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from broker_ctl.broker.load.host_usage import DataPlaneUsage, HostSampler, HostUsage, UsageSource
 from broker_ctl.broker.load.reporter import ReportForm, ReportRules
@@ -12,26 +13,19 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.strategies.simple import is_overloaded, is_underloaded
-from broker_ctl.daemon.wiring.keys import dataplane_secret, rotating_replication_tls
+from broker_ctl.daemon.wiring.keys import dataplane_secret, rotating_replication_contexts
 from broker_ctl.daemon.wiring.rules import simple_rules
 from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
-from broker_ctl.dataplane.bundles.serve_log import FileServeLog
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
-from broker_ctl.dataplane.replication.storage import DirectoryStorage, MemoryStorage
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook.replica_wire import ReplicaPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
-from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable, SettingsError, StartError
+from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable, StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.products import Product, load
 from broker_ctl.security.rotation.reloader import Reloader
-from broker_ctl.settings.addresses import Address
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.subjects.dataplane import DataPlaneKind, DataPlaneSettings
+from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.settings.subjects.load_report import HostUsageSource
 from broker_ctl.settings.subjects.session import OwnershipAuthority
-from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.workload.workload import TrafficSource, Workload, workload_of
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import BrokerReport, LoadReport
 
@@ -40,8 +34,34 @@ log = logging.getLogger(__name__)
 # The data plane, by the settings.
 
 
-_ACT_LOG_BYTES = 1 << 30
 _MAX_REPLY_BYTES = 16 << 20
+
+
+class SimulatedBroker(Protocol):
+    """What the module of the simulated broker process offers."""
+
+    def build_dataplane(self, settings: Settings, clock: Clock, rng: random.Random) -> DataPlane:
+        """Build its bundles.
+
+        Raises:
+            SettingsError: an unknown workload.
+        """
+        ...
+
+    def build_replica_plane(
+        self,
+        settings: Settings,
+        clock: Clock,
+        authority: Callable[[], Authority],
+        rng: random.Random,
+        contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None,
+    ) -> "OwnReplicaPlane":
+        """Build its replicas; ``contexts`` serve and call, None: without TLS."""
+        ...
+
+
+def _simulated() -> SimulatedBroker:
+    return cast("SimulatedBroker", load(Product.SIMULATED_BROKER))
 
 
 def build_dataplane(
@@ -55,17 +75,7 @@ def build_dataplane(
     chosen = settings.dataplane
     match chosen.kind:
         case DataPlaneKind.SIMULATED:
-            workload, path = _workload(chosen), chosen.simulated_act_log
-            return SimulatedDataPlane(
-                workload,
-                clock,
-                broker_id=settings.broker.broker_id,
-                rng=rng,
-                serve_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
-                capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
-                origin_s=chosen.simulated_start_s,
-                minute_s=chosen.simulated_minute_s,
-            )
+            return _simulated().build_dataplane(settings, clock, rng)
         case DataPlaneKind.WEBHOOK:
             if chosen.url is None or chosen.secret_file is None:
                 raise StartError("dataPlane=webhook needs dataPlaneUrl and dataPlaneSecretFile")
@@ -93,23 +103,6 @@ def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
             "ownershipAuthority=storage: needs a data plane whose storage rejects stale fencing "
             "tokens, which this one does not declare; use ownershipAuthority=lease"
         )
-
-
-def _workload(chosen: DataPlaneSettings) -> TrafficSource:
-    text = chosen.simulated_workload
-    if not text:
-        return Workload("", ())
-    try:
-        return workload_of(text, chosen.simulated_seed, chosen.simulated_brokers)
-    except SettingsError as error:
-        raise SettingsError(f"simulatedWorkload={text}: {error}") from error
-
-
-def _capacity(chosen: DataPlaneSettings, usual: Capacity) -> Capacity:
-    return Capacity(
-        chosen.simulated_max_msg_per_s or usual.msg_rate,
-        chosen.simulated_max_bytes_per_s or usual.bytes_s,
-    )
 
 
 # The replica plane of this broker, by the settings.
@@ -169,17 +162,8 @@ def build_replica_plane(
     """
     if isinstance(dataplane, WebhookDataPlane):
         return _ForeignReplicas(dataplane.link)
-    broker, directory = settings.broker, settings.dataplane.simulated_log_directory
-    assert broker.numeric_id is not None, "only who takes part in replication has replicas"
-    assert broker.broker_service_port is not None, "such settings are refused"
-    return SimulatedReplicas(
-        broker.numeric_id,
-        str(Address(broker.bind_address, broker.broker_service_port)),
-        MemoryStorage() if directory is None else DirectoryStorage(directory),
-        TcpNetwork(rotating_replication_tls(settings, reloader)),
-        clock=clock,
-        authority=authority,
-        rng=rng,
+    return _simulated().build_replica_plane(
+        settings, clock, authority, rng, rotating_replication_contexts(settings, reloader)
     )
 
 

@@ -7,6 +7,7 @@ in memory in their place. No part of a daemon sees the difference.
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol, cast
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
@@ -16,7 +17,6 @@ from broker_ctl.coordination.membership.cluster import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.daemon.wiring import stores
-from broker_ctl.daemon.wiring.beside_pulsar.state import build_state_store
 from broker_ctl.daemon.wiring.dataplanes import (
     OwnReplicaPlane,
     build_dataplane,
@@ -28,11 +28,33 @@ from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.peer_http import PeerHttp
+from broker_ctl.products import Product, load
 from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.settings.addresses import StateUrl
 from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 from broker_ctl.store.interface import NO_SESSION, SavedSession
+
+
+class BuildStateStore(Protocol):
+    """Builds the store of a daemon that reads its cluster without ZooKeeper."""
+
+    def __call__(
+        self,
+        settings: Settings,
+        url: StateUrl,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        is_observer: bool,
+    ) -> OwnStore:
+        """Build it, not started.
+
+        Raises:
+            StartError: the account of the pod cannot be read.
+        """
+        ...
 
 
 class Environment:
@@ -64,13 +86,9 @@ class Environment:
             StartError: a store that is not set, or a file that cannot be read.
         """
         if BY_ADMIN_API.holds(settings) and settings.pulsar.state_url is not None:
-            store = build_state_store(
-                settings,
-                settings.pulsar.state_url,
-                self.clock,
-                self.rng,
-                is_observer=self._is_observer,
-            )
+            build = cast("BuildStateStore", load(Product.ATTACHED_STATE).build_state_store)
+            url, is_observer = settings.pulsar.state_url, self._is_observer
+            store = build(settings, url, self.clock, self.rng, is_observer=is_observer)
             return store, store
         directory = _session_directory(settings)
         kept = NO_SESSION if directory is None else stores.take(directory)

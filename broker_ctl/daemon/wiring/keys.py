@@ -10,10 +10,9 @@ from broker_ctl.daemon.wiring.tls import (
     client_context,
     cluster_context,
     peer_context,
-    replication_tls,
+    replication_contexts,
     server_context,
 )
-from broker_ctl.dataplane.replication.tcp import ReplicationTls
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.instruments.clients import SecretInstruments
 from broker_ctl.instruments.kinds import Labels
@@ -182,17 +181,18 @@ def issuer_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
     )
 
 
-def rotating_replication_tls(settings: Settings, reloader: Reloader) -> ReplicationTls | None:
-    """As `replication_tls`, with the newest certificates in each handshake."""
+def rotating_replication_contexts(
+    settings: Settings, reloader: Reloader
+) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+    """As `replication_contexts`, with the newest certificates in each handshake."""
     newest = reloadable(
-        settings, reloader, "replication-tls", _SERVER, lambda: replication_tls(settings)
+        settings, reloader, "replication-tls", _SERVER, lambda: replication_contexts(settings)
     )
     if newest is None:
         return None
-    return ReplicationTls(
-        newest.current.cluster,
-        ReloadableContext(lambda: newest.current.serving),
-        ReloadableContext(lambda: newest.current.calling),
+    return (
+        ReloadableContext(lambda: newest.current[0]),
+        ReloadableContext(lambda: newest.current[1]),
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.replication.tcp import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates.peer_certificate import (
     BrokerIdentity,
@@ -130,8 +129,8 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
-def replication_tls(settings: Settings) -> ReplicationTls | None:
-    """TLS of the replication port; None: it has none.
+def replication_contexts(settings: Settings) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+    """Contexts of the replication port, to serve and to call; None: it has no TLS.
 
     Raises:
         SettingsError: a file that cannot be read, or does not hold the expected PEM.
@@ -157,7 +156,7 @@ def replication_tls(settings: Settings) -> ReplicationTls | None:
         _trust(context, authorities)
         _revoke(context, settings)
         context.verify_mode = ssl.CERT_REQUIRED
-    return ReplicationTls(settings.broker.cluster_name, serving, calling)
+    return serving, calling
 
 
 def peer_context(settings: Settings) -> ssl.SSLContext | None:

@@ -15,8 +15,8 @@ from broker_ctl.api.binary.workers import Request, Workers
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.clients import BinaryInstruments
 from broker_ctl.instruments.declared import ApiInstruments
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.security.client_limits import RateLimits, RequestRates
-from broker_ctl.testing.time import in_virtual_time
 from tests.api.binary.memory_transport import MemoryTransport
 from tests.api.binary.serving import no_delays
 from tests.support.http.binary_client import CONNECT, PING, PONG, lookup

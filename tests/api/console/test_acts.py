@@ -168,7 +168,7 @@ async def test_a_session_has_the_rights_of_its_token_until_it_is_signed_out(
 async def test_a_session_is_ended_by_its_age(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_ctl.api.console.sessions._LIFE_S", 0)
+    monkeypatch.setattr("broker_ctl.console.web.sessions._LIFE_S", 0)
     async with serving_brokers([free_port()], SECURED) as [broker], browser() as session:
         opened = Browser(session, broker.url)
         _ = await opened.post("/ui/sign-in", {"token": TOKEN})
@@ -176,7 +176,7 @@ async def test_a_session_is_ended_by_its_age(
 
 
 async def test_the_number_of_sessions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_ctl.api.console.sessions._MOST_SESSIONS", 1)
+    monkeypatch.setattr("broker_ctl.console.web.sessions._MOST_SESSIONS", 1)
     async with (
         serving_brokers([free_port()], SECURED) as [broker],
         browser() as first,

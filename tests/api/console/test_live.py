@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.console import live
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.limits.rates import FailedAuthentications
+from broker_ctl.console.web import live
 from tests.api.console.test_acts import VIEWER, Browser, browser
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port

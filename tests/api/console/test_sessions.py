@@ -2,9 +2,9 @@
 
 from aiohttp.test_utils import make_mocked_request
 
-from broker_ctl.api.console import sessions
-from broker_ctl.api.console.sessions import Sessions
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.console.web import sessions
+from broker_ctl.console.web.sessions import Sessions
+from broker_ctl.lab.time import ManualClock
 
 ANYBODY = make_mocked_request("GET", "/ui/")
 

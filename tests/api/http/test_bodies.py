@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 import broker_ctl.api
-from broker_ctl.api.console import forms
 from broker_ctl.api.http import bodies
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.console.web import forms
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.console import forms, live
 from broker_ctl.api.http import bodies
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.api.http.limits import rates
+from broker_ctl.attach.server import AttachedApiServer, AttachedDependencies
 from broker_ctl.clock import SystemClock
+from broker_ctl.console.web import forms, live
 from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.security.client_limits import RateLimits

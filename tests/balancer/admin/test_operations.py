@@ -14,7 +14,7 @@ from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import Ring
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import OrderConflict, PlanMissing
-from broker_ctl.testing.time import LoopClock, in_virtual_time
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 

@@ -7,9 +7,9 @@ import pytest
 from broker_ctl.core.model.names import Ring
 from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.errors import OrderConflict
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import ControllerRecord
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually

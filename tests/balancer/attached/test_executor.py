@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker_ctl.balancer.attached import outcome_verifier
-from broker_ctl.balancer.attached.cluster import ClusterNodes
-from broker_ctl.balancer.attached.executor import Attachment
-from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.balancer.attached.metadata_source import MetadataSource
+from broker_ctl.attach import outcome_verifier
+from broker_ctl.attach.admin import PulsarAdmin
+from broker_ctl.attach.cluster import ClusterNodes
+from broker_ctl.attach.executor import Attachment
+from broker_ctl.attach.foreign_balancer import ClusterBalancer
+from broker_ctl.attach.metadata_source import MetadataSource
 from broker_ctl.balancer.context.decisions import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules, OwnMoves
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
@@ -24,7 +25,6 @@ from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Split, Tran
 from broker_ctl.core.model.load import LoadVector
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import (
     AuthorityLost,
     BundleGone,
@@ -38,11 +38,11 @@ from broker_ctl.errors import (
     PeerUnreachable,
 )
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
 from tests.support.time.waiting import PATIENCE_S, eventually
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker_ctl.balancer.attached import metadata_source
-from broker_ctl.balancer.attached.metadata_source import Cause, MetadataSource, outdated_row
+from broker_ctl.attach import metadata_source
+from broker_ctl.attach.admin import PulsarAdmin
+from broker_ctl.attach.metadata_source import Cause, MetadataSource, outdated_row
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import PeerUnreachable
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store import paths
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.foreign_cluster import ForeignCluster, foreign_cluster
 
 MAX_AGE_S = 60.0

@@ -16,7 +16,7 @@ from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import Ring
 from broker_ctl.core.strategies.simple import SimplePlacement
 from broker_ctl.errors import NoBroker
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

@@ -14,11 +14,11 @@ from broker_ctl.core.history.rows import JournalEntry, Outcome
 from broker_ctl.core.model.load import NO_LOAD as NONE
 from broker_ctl.core.model.names import Ring
 from broker_ctl.errors import Ambiguous, ConnectionLoss, Fenced
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.retry import Backoff
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually

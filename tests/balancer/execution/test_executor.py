@@ -8,8 +8,8 @@ from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Ski
 from broker_ctl.core.model.load import LoadVector
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.in_memory_broker import read_ring
 from tests.support.clusters.in_memory_peers import AFTER, BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster

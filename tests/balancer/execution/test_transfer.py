@@ -3,10 +3,10 @@
 from broker_ctl.balancer.execution.transfer import read_owner
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Bundle
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import lagging, parties
 
 BUNDLE = Bundle.parse("t/ns/0x40000000_0x80000000")

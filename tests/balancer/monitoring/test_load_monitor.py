@@ -8,9 +8,9 @@ import pytest
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.core.model.load import BundleLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.names import Ring
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import LoadReport
-from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually

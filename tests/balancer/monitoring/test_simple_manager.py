@@ -15,9 +15,9 @@ from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage
 from broker_ctl.core.model.names import Ring
 from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy, SplitRules
 from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import decode_quota, encode_quota
-from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leader_cycles import cycle_of

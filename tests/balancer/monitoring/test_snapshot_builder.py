@@ -18,9 +18,9 @@ from broker_ctl.core.model.broker import NO_CONSTRAINTS, BrokerUrls, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import ConnectionLoss, StoreError
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
-from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

@@ -19,9 +19,9 @@ from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.in_memory_peers import BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster

@@ -4,9 +4,9 @@ import asyncio
 from unittest.mock import patch
 
 from broker_ctl.balancer.planning.directives import write_directives
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import Create
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.leader_cluster import running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 

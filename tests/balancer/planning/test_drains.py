@@ -10,8 +10,8 @@ from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms
 from broker_ctl.core.model.names import Ring
 from broker_ctl.core.rules.rules import Budgets
 from broker_ctl.errors import OrderConflict
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import CAPACITY_BYTES_S, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

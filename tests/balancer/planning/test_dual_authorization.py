@@ -7,9 +7,9 @@ import pytest
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.errors import DualAuthorizationRequired, OrderConflict
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanRecord
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.balancer.planning.test_approvals import RING, RULES, A, B, C, the_row, traffic
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Ring
-from broker_ctl.testing.time import LoopClock, in_virtual_time
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually

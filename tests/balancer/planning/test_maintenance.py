@@ -10,8 +10,8 @@ from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, DrainTerms, MaintenanceWindow
 from broker_ctl.core.model.names import Ring
 from broker_ctl.errors import Fenced, OrderConflict
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

@@ -11,8 +11,8 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store import paths
-from broker_ctl.testing.time import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 

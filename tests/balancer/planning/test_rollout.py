@@ -17,12 +17,12 @@ from broker_ctl.core.model.names import Ring
 from broker_ctl.core.rollout.forecast import RolloutScope
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.errors import ConnectionLoss, OrderConflict, RolloutMissing
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.directives import PauseRecord
 from broker_ctl.tasks import wait_until
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import CAPACITY_BYTES_S, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

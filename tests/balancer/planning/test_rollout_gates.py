@@ -12,11 +12,11 @@ from broker_ctl.core.partitions.values import (
     TopicAssignment,
     TopicPartition,
 )
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.contract.backends import MemoryBackend
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.rules.rules import NO_SURGES, SplitRules, SurgeRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
-from broker_ctl.testing.time import LoopClock, in_virtual_time
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_balancers import leading_at

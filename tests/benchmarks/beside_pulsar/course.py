@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from broker_ctl.attach.admin import PulsarAdmin
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from tests.benchmarks.beside_pulsar import producing

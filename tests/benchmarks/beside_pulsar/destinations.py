@@ -21,10 +21,10 @@ from statistics import median
 from time import monotonic
 from typing import Any, Final
 
+from broker_ctl.attach.admin import PulsarAdmin
+from broker_ctl.attach.reader import claiming
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.reader import claiming
 from broker_ctl.http_client import HttpClient
 from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
 from tests.support.pulsar.distribution import distribution

@@ -6,10 +6,10 @@ from typing import Final
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.tcp import TcpNetwork
 from broker_ctl.store import paths
-from broker_ctl.testing.replica_client import ReplicaClient
 from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.lines.log_lines import BROKER_ACKNOWLEDGED, matches

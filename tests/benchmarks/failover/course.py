@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Purpose
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Purpose
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover import term_course, term_memory
 from tests.benchmarks.failover.brokers import Failover, measure_death, measure_shutdown

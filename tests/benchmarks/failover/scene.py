@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from tests.benchmarks.store.tree import Counted, counted
 
 _WATCHES: Final = "zk_watch_count"

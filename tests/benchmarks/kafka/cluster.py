@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
+from broker_ctl.lab.embedded.ports import LOOPBACK, port_of, reserve_port
 from tests.benchmarks.kafka.release import Release
 from tests.support.java.process import JavaProcess
 

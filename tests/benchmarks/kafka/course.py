@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Purpose
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Purpose
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.failover.scene import scene

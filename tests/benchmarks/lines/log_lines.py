@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 
 # Groups: topics, partitions, seconds.
 CONTROLLER_LOADED: Final = re.compile(r"(\d+) topics, (\d+) partitions read in (\S+) s")

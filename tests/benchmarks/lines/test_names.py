@@ -21,8 +21,8 @@ from typing import Any, Final, get_args
 import pytest
 
 from broker_ctl.core.model.commands import Command
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.instruments.declared import exposed_names
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS
 from docs._ext import reference_http

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import RING_HIGH, Bundle, Namespace
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

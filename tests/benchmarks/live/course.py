@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from broker_ctl.daemon.wiring.rules import leader_rules
-from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ensemble import Ensemble
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.scenario import Pace
 from broker_ctl.simulation.replay.cluster import Replay

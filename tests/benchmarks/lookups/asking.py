@@ -12,7 +12,7 @@ from itertools import takewhile
 from random import Random
 from typing import Any, Final, Protocol
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from tests.benchmarks.lookups import frames, scene
 from tests.benchmarks.lookups.binary_line import BinaryLine
 from tests.benchmarks.lookups.cores import cpu_s

@@ -11,8 +11,8 @@ import uvloop
 from aiohttp import web
 
 from broker_ctl.codec import encode
-from broker_ctl.embedded import guard
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded import guard
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from tests.benchmarks.store.processes import ROOT, task_of_this_process
 
 _ROUTE: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"

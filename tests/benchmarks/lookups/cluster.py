@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_ctl.embedded.daemons import BROKER_CTL, DaemonProcess, Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import BROKER_CTL, DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cores import pin

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from broker_ctl.codec import decode_object
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.benchmarks.lookups import scene

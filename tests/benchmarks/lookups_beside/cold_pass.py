@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from tests.benchmarks.lookups import frames, scene
 from tests.benchmarks.lookups.binary_line import BinaryLine
 from tests.benchmarks.lookups.http_line import LOST, HttpLine

@@ -10,9 +10,9 @@ from typing import Final
 
 import psutil
 
-from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
+from broker_ctl.lab.embedded.server import TICK_MS
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cores import pin
 from tests.support.clusters.tenants import make_tenant

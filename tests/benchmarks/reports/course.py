@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.lines.progress import report_progress

@@ -10,8 +10,8 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lines.log_lines import CYCLE_ENDED, matches

@@ -13,10 +13,10 @@ from broker_ctl.cli.rollout_driver import Driver
 from broker_ctl.cli.runtime.output import Output
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.simulation.traces.trace import COLUMNS
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.lines.progress import report_progress

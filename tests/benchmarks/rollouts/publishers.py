@@ -11,8 +11,8 @@ from typing import Any, Final
 from broker_ctl import codec
 from broker_ctl.core.model.names import RING_HIGH, Topic
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.rollouts.gaps import Gaps
 from tests.support.daemon.running_daemons import look_up

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.session.expiry import Expiries, measure_expiries, scene

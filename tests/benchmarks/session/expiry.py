@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Bundle, Namespace, Ring, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore

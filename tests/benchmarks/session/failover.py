@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from tests.benchmarks.lines.progress import report_progress
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Role, Server
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Role, Server
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress

@@ -11,7 +11,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check

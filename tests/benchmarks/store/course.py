@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Purpose
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Purpose
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store import latency, secured, storm, throughput
 from tests.benchmarks.store.throughput import ThroughputRounds, summary

@@ -10,7 +10,7 @@ from typing import Any, Final
 import uvloop
 
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.embedded import guard
+from broker_ctl.lab.embedded import guard
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _LIMIT_S: Final = 300.0

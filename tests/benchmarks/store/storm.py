@@ -23,8 +23,8 @@ from typing import Any, Final
 from unittest import mock
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.store.batching import entries
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore

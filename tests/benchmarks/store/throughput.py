@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store import peers

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.store.interface import Create, Delete, Operation
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 

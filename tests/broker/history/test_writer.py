@@ -18,7 +18,7 @@ from broker_ctl.core.history.rows import (
     PartitionTransitionRow,
     SessionEventRow,
 )
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths
 from tests.support.time.waiting import eventually
 

@@ -13,16 +13,16 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.dataplane.bundles.interface import Declared
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import LoadReport, decode_report
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.waiting import eventually
 
 BROKER = "a:8080"

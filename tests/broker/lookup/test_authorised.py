@@ -9,7 +9,7 @@ from broker_ctl.broker.lookup.lookup import LeaseGuard
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.session import Action, State
 from broker_ctl.errors import AuthorityLost
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 
 
 class Watcher(SessionWatcher):

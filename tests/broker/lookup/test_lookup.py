@@ -40,12 +40,12 @@ from broker_ctl.core.model.names import NON_PERSISTENT, PERSISTENT, Bundle, Name
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.placement_proofs import PlacementProofs
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually

@@ -12,8 +12,8 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import AuthorityLost, BundleMoving
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import in_virtual_time
 from tests.broker.lookup.test_lookup import Door, doors, topic_in
 from tests.support.clusters.brokers import NAMESPACE, MemoryBroker, cluster
 from tests.support.time.waiting import eventually

@@ -10,11 +10,11 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import BundleReclaimable
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.time import in_virtual_time
 from tests.broker.lookup.test_lookup import Chooser, _put, doors, topic_in
 from tests.support.clusters.brokers import NAMESPACE, cluster
 from tests.support.time.waiting import eventually

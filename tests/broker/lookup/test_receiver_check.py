@@ -11,7 +11,7 @@ from broker_ctl.broker.lookup.fallback_placement import ReceiverCheck
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import NoBroker
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, MemoryBroker, cluster
 
 TTL_S = 100.0

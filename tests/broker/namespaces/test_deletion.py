@@ -19,13 +19,13 @@ from broker_ctl.errors import (
     NamespaceMissing,
     OwnershipError,
 )
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Operation, Result, Versioned
 from broker_ctl.store.records.policies import PoliciesRecord
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually

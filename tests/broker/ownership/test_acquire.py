@@ -23,10 +23,10 @@ from broker_ctl.errors import (
     Fenced,
     NamespaceMissing,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import GRACE_S, MemoryBroker, cluster, urls_of
 from tests.support.time.waiting import eventually
 

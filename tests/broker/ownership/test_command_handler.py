@@ -19,10 +19,10 @@ from broker_ctl.core.model.commands import (
 )
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BrokerCtlError, Draining, Fenced, NotOwner
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
 
 EPOCH = paths.LOADBALANCE_ELECTION.epoch_path

@@ -10,10 +10,10 @@ import pytest
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.brokers import MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

@@ -14,8 +14,8 @@ import pytest
 
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.testing.memory_store.transport import Point
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.memory_store.transport import Point
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.brokers import GRACE_S, Cluster, MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,
@@ -17,10 +16,11 @@ from broker_ctl.errors import (
     NotOwner,
     SessionExpired,
 )
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.policies import PoliciesRecord
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

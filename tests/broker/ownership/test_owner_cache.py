@@ -19,13 +19,13 @@ from broker_ctl.errors import (
     StoreClosed,
     StoreError,
 )
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import InTurn
 from tests.support.clusters.sessions import LONGEST_S, TICK_S, Party, parties
 from tests.support.time.waiting import eventually

@@ -14,11 +14,11 @@ from broker_ctl.errors import (
     CorruptRecord,
     Draining,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import cluster, urls_of
 from tests.support.daemon.instruments import value_of
 from tests.support.time.waiting import eventually

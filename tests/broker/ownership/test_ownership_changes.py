@@ -5,9 +5,9 @@ import pytest
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
 from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.errors import Fenced
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

@@ -10,7 +10,6 @@ import pytest
 from broker_ctl.coordination.locks import stale_limit_s
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.model.names import Bundle, BundleRange
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     AuthorityLost,
     BundleMoving,
@@ -18,8 +17,9 @@ from broker_ctl.errors import (
     DataPlaneRefused,
     HistoryBehind,
 )
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import (
     ACT_TICK_S,
     GRACE_S,

@@ -8,7 +8,6 @@ import pytest
 
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     AuthorityLost,
     BundleMoving,
@@ -17,9 +16,10 @@ from broker_ctl.errors import (
     NotOwner,
     UnloadFailed,
 )
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import ACT_TICK_S, cluster
 from tests.support.daemon.instruments import value_of
 from tests.support.time.waiting import eventually

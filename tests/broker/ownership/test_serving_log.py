@@ -9,8 +9,8 @@ import pytest
 from broker_ctl.broker.ownership.reacquire import ServingLog
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.session import State
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.sessions import Party
 from tests.support.time.waiting import eventually
 

@@ -11,7 +11,6 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,
@@ -24,10 +23,11 @@ from broker_ctl.errors import (
     SessionExpired,
     SettingsError,
 )
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.policies import PoliciesRecord
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.time.waiting import eventually
 

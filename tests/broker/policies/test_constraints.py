@@ -11,11 +11,11 @@ import pytest
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 CLUSTER = "c1"

@@ -17,12 +17,12 @@ from broker_ctl.broker.policies.dynamic_config import (
 from broker_ctl.daemon.wiring.dataplanes import report_rules
 from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.errors import SettingsError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.store.paths import CONFIGURATION
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 INTERVAL = "loadBalancerSheddingIntervalMinutes"

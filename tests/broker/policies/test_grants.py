@@ -7,12 +7,12 @@ import pytest
 from broker_ctl.broker.policies.tenants import StoredGrants
 from broker_ctl.codec import encode
 from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, ManualClock
 from broker_ctl.security.authorization import Grants, Resource
 from broker_ctl.store import paths
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, ManualClock
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")

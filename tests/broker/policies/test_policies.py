@@ -31,12 +31,12 @@ from broker_ctl.errors import (
     PolicyConflict,
     PolicyMissing,
 )
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 
 CLUSTER = "c1"

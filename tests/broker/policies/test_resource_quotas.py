@@ -10,10 +10,10 @@ from broker_ctl.broker.policies.policies import ResourceQuotas, parse_quota
 from broker_ctl.core.model.load import DEFAULT_QUOTA, ResourceQuota
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import CorruptRecord, PoliciesReadOnly
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 
 (BUNDLE,) = Ring.even(Namespace("t", "ns"), 1).bundles
 QUOTA = ResourceQuota(msg_rate_in=7.0)

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.core.partitions.instructions import STALE_EPOCH, ReplicaState
 from broker_ctl.errors import DataPlaneUnreachable, Fenced
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.replicas.instructed_broker import EPOCH, Broker, informed_broker
 from tests.support.replicas.instructions import (
     BROKERS,

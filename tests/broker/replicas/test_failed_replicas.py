@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 from broker_ctl.broker.replicas.instructions import FailedReplicas
 from broker_ctl.core.partitions.instructions import FAILED, STALE_EPOCH, STORAGE_ERROR, ReplicaError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.partitions import decode_failed, encode_failed
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import held, named
 from tests.support.time.waiting import eventually

@@ -14,8 +14,8 @@ from broker_ctl.core.partitions.instructions import (
     WRONG_TOPIC_ID,
 )
 from broker_ctl.errors import AuthorityLost, DataPlaneRefused, DataPlaneUnreachable, Fenced
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.replicas.instructed_broker import EPOCH, broker, informed_broker
 from tests.support.replicas.instructions import (
     BROKERS,

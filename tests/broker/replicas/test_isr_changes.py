@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from broker_ctl.broker.replicas.lifecycle import IsrChanges
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.records.partitions import decode_state
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.replicas.instructions import named, put_state
 from tests.support.replicas.replica_plane import InMemoryReplicas
 

@@ -14,13 +14,13 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
 from broker_ctl.dataplane.webhook.replica_wire import IsrProposal
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Fault, Point, Request
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.replicas.instructions import (
     elect_controllers,

@@ -11,10 +11,10 @@ from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import DataPlaneUnreachable, Fenced
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Notification, SessionEvent
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually

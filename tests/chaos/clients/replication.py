@@ -7,11 +7,11 @@ from itertools import count
 from typing import Any, Final
 
 from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError, HttpError, StoreError
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.tcp import TcpNetwork
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_state
-from broker_ctl.testing.replica_client import ReplicaClient
 from tests.chaos.cluster.cluster import DAEMONS, Broker, Cluster, now_s
 from tests.chaos.judges.verdict import some
 from tests.support.replicas.replica_logs import (

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.dataplane.webhook import wire
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 from docs.examples.reference_broker import ReferenceBroker
 from tests.chaos.cluster.replica_routes import ReplicaRoutes

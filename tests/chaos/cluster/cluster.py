@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.embedded import guard as outlive_guard
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import TICK_MS, Extras, Role, Server
 from broker_ctl.errors import HttpError, StoreError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded import guard as outlive_guard
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import TICK_MS, Extras, Role, Server
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.cluster.configuration import Configuration

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Server
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Server
 from tests.chaos.cluster.links import Link, Links
 from tests.chaos.cluster.scoped import Scoped
 from tests.support.zookeeper.session_faults import expire_session, password_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from broker_ctl.embedded.server import Address, Server
+from broker_ctl.lab.embedded.server import Address, Server
 from tests.support.zookeeper.ensemble import LoopThread
 from tests.support.zookeeper.proxy import Loss, PeerProxy, Proxy, QuorumProxy, Way
 

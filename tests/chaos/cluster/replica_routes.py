@@ -10,10 +10,10 @@ from aiohttp import web
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import ReplicaError
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
-from broker_ctl.dataplane.replication.storage import DirectoryStorage
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook import replica_wire
+from broker_ctl.lab.replication.plane import SimulatedReplicas
+from broker_ctl.lab.replication.storage import DirectoryStorage
+from broker_ctl.lab.replication.tcp import TcpNetwork
 from docs.examples.reference_broker import ReferenceBroker
 
 _Fields = dict[str, Any]

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Role
 from broker_ctl.errors import Ambiguous, StoreError
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Role
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.cluster.links import Link, Links
 from tests.support.time.waiting import eventually

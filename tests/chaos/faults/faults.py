@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from broker_ctl.embedded.server import Server
+from broker_ctl.lab.embedded.server import Server
 from tests.chaos.clients.counter import NUMBER as COUNTER
 from tests.chaos.cluster.cluster import SESSION_S, Broker, Cluster
 from tests.chaos.cluster.links import Link

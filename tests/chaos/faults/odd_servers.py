@@ -9,7 +9,7 @@ from typing import Final
 
 import psutil
 
-from broker_ctl.embedded.server import Extras, Role
+from broker_ctl.lab.embedded.server import Extras, Role
 from tests.chaos.cluster.cluster import SERVERS, SESSION_S, Cluster
 from tests.chaos.faults.configuration_faults import Fault, Mend
 from tests.support.time.waiting import eventually

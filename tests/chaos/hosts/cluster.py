@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Address, Extras
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Address, Extras
 from tests.chaos.cluster.cluster import DAEMON, DAEMONS, SERVERS, Cluster
 from tests.chaos.hosts.network import Network
 from tests.chaos.judges.acts import Guard

@@ -22,7 +22,7 @@ from broker_ctl import codec
 from broker_ctl.core.model.names import BundleRange
 from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 
 # A hash that was not served for this time had a gap; handing a bundle over takes less.

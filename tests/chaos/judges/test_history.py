@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ensemble import Ensemble
 from broker_ctl.store.interface import Check, Create, CreateMode, Delete
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.judges.history import Archive, Changed, Closed, Created, Deleted

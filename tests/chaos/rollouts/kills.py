@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import TICK_MS
 from tests.benchmarks.lines.progress import report_progress
 from tests.chaos.rollouts.supervisor import Supervisor
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace

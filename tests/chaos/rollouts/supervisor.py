@@ -4,7 +4,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.tasks import TaskScope
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from broker_ctl.cli.status_screen import DemoSnapshot, render_demo
-from broker_ctl.embedded.load_client import LoadClientStatistics
+from broker_ctl.lab.embedded.load_client import LoadClientStatistics
 
 URLS = ["http://127.0.0.1:40001", "http://127.0.0.1:40002"]
 

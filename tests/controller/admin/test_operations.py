@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import InvalidReplicas, NoController, TopicMissing
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition
 from tests.support.clusters.partition_procedures import (
     admin_of,

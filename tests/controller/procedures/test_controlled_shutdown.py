@@ -7,8 +7,8 @@ import pytest
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import Operation
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_procedures import (
     Story,

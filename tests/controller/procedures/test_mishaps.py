@@ -12,6 +12,7 @@ from broker_ctl.controller.controller import BuildAdmin
 from broker_ctl.controller.procedures.procedure import Procedure
 from broker_ctl.core.partitions.values import DEFAULT_RULES, NO_LEADER, LeaderAndIsr, TopicRules
 from broker_ctl.errors import OperationTimeout
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     Create,
@@ -29,7 +30,6 @@ from broker_ctl.store.records.partitions import (
     encode_request,
     encode_state,
 )
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,

@@ -9,7 +9,7 @@ from broker_ctl.controller.state.batch_writer import Changes
 from broker_ctl.controller.state.state_changes import Decide
 from broker_ctl.core.partitions.values import DEFAULT_RULES, ControllerRules, TopicPartition
 from broker_ctl.errors import InvalidReplicas, TopicMissing
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_procedures import Catching, admin_of, catching_up, procedures
 from tests.support.time.waiting import eventually

@@ -1,7 +1,7 @@
 """Replicas are spread over racks; partitions on too few are counted, and repaired by plan."""
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition
 from tests.support.clusters.partition_procedures import admin_of, catching_up, procedures
 from tests.support.time.waiting import eventually

@@ -27,6 +27,7 @@ from broker_ctl.errors import (
     SessionExpired,
     TopicMissing,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
     Change,
@@ -38,7 +39,6 @@ from broker_ctl.store.interface import (
     SetData,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import (
     Story,

@@ -5,9 +5,9 @@ import pytest
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import OrderConflict, ReassignmentMissing
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.paths import BROKER_DEFAULTS
 from broker_ctl.store.records.partitions import FOLLOWER_RATE, LEADER_RATE
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import admin_of, catching_up, procedures
 from tests.support.time.waiting import eventually

@@ -9,10 +9,10 @@ import pytest
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.values import DEFAULT_RULES, LeaderAndIsr, TopicPartition
 from broker_ctl.errors import BrokerCtlError, NoController, OrderConflict, TopicMissing
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,

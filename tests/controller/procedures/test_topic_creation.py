@@ -23,6 +23,7 @@ from broker_ctl.errors import (
     TopicExists,
     TopicMissing,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
@@ -31,7 +32,6 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,

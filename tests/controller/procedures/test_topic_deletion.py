@@ -18,6 +18,7 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import NoAuth, OperationTimeout, TopicExists, TopicMissing
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import (
@@ -31,7 +32,6 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
 from broker_ctl.store.signed import SignedStore, ZnodeSignatures
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import (
     Story,

@@ -10,10 +10,10 @@ import pytest
 
 from broker_ctl.controller.state import batch_writer
 from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, MetadataStore, Operation, SetData
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,

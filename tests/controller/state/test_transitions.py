@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.controller.state.transitions import MAX_TRANSITIONS, RecentTransitions
 from broker_ctl.core.partitions.values import NO_LEADER, PartitionStage, TopicPartition, Transition
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition, partition_cluster
 from tests.support.clusters.partition_procedures import admin_of, procedures
 from tests.support.time.waiting import eventually

@@ -4,9 +4,9 @@ import asyncio
 
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.coordination.election import Leadership
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import Create
 from broker_ctl.store.paths import CONTROLLER_ELECTION
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 
 

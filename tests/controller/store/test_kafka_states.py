@@ -8,9 +8,9 @@ import pytest
 
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition, partition_cluster, topic_id
 from tests.support.clusters.partition_procedures import procedures, put_in_kafkas_form
 from tests.support.time.waiting import eventually

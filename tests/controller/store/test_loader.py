@@ -7,10 +7,10 @@ from broker_ctl.controller.store.loader import Loader, TopicIds
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.values import Assignment, ControllerRules, TopicAssignment
 from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.partitions import encode_topic
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition_cluster
 from tests.support.zookeeper.faulty_store import TryingStore
 

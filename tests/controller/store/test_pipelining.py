@@ -6,8 +6,8 @@ import pytest
 
 from broker_ctl.controller.store.loader import Pauses, pipelined
 from broker_ctl.errors import OperationTimeout
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 
 
 @in_virtual_time

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from broker_ctl.codec import decode_object, encode
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, SetData
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition, partition_cluster
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply

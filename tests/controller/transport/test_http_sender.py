@@ -9,8 +9,8 @@ from broker_ctl.controller.transport.messages import FullRequests, encode_compar
 from broker_ctl.core.partitions.instructions import MAX_SPANS, Instruction, ReplicaState
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker, TopicPartition
 from broker_ctl.http_client import HttpReply
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.replicas.http_senders import encoder, sender_with, updates
 from tests.support.time.waiting import eventually
 

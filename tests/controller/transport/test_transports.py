@@ -15,9 +15,9 @@ from broker_ctl.controller.transport.messages import (
 from broker_ctl.controller.transport.zk_queue import QueueTransport
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
 from broker_ctl.core.partitions.values import ControllerRules
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Delete, MetadataStore, Operation
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,

@@ -6,9 +6,9 @@ import pytest
 
 from broker_ctl.coordination.election import ConfirmedEpoch
 from broker_ctl.errors import Fenced, StoreError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, lagging, parties
 
 PATH = LOADBALANCE_ELECTION.epoch_path

@@ -11,6 +11,7 @@ from broker_ctl.core.machines.election import STABLE_S, State
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import (
     Create,
     CreateMode,
@@ -23,7 +24,6 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

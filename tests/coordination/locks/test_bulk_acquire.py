@@ -7,8 +7,8 @@ import pytest
 from broker_ctl.coordination.bulk_acquire import LockRequest, acquire_all
 from broker_ctl.coordination.locks import Lock, Locks
 from broker_ctl.errors import SessionExpired
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 
 ROOT = "/locks"

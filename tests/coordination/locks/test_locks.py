@@ -19,6 +19,8 @@ from broker_ctl.errors import (
     OperationTimeout,
     SessionExpired,
 )
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import (
     Change,
     Check,
@@ -29,8 +31,6 @@ from broker_ctl.store.interface import (
     Result,
     Versioned,
 )
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, lagging, parties
 from tests.support.time.waiting import eventually
 

@@ -9,10 +9,10 @@ import pytest
 
 from broker_ctl.coordination import bulk_acquire as module
 from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import ANY_VERSION, CreateMode
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, lagging, parties
 from tests.support.time.waiting import eventually
 

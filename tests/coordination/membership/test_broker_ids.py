@@ -11,12 +11,12 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import StartError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.partitions import decode_broker
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

@@ -13,11 +13,11 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.load import BrokerLoad
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ownership import LeaderBroker
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 
 URLS = BrokerUrls("a:8080", web_url="http://a:8080", native_url="pulsar://a:6650")

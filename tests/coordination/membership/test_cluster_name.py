@@ -4,8 +4,8 @@ import pytest
 
 from broker_ctl.coordination.membership.cluster import require_cluster_name
 from broker_ctl.errors import CorruptRecord, StartError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.daemon.whole_daemon import whole_daemon
 

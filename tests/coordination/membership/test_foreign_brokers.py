@@ -9,10 +9,10 @@ import pytest
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.store.records.ownership import BrokerRecord, ServiceUnit
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.pulsar.recorded import recorded
 from tests.support.time.waiting import eventually

@@ -19,10 +19,10 @@ from broker_ctl.core.model.commands import (
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from broker_ctl.store.records.broker_ctl import Registration
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually
 

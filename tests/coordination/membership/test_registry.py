@@ -12,11 +12,11 @@ from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brok
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

@@ -9,9 +9,9 @@ import pytest
 from broker_ctl.coordination.directives import Directives
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, DrainTerms, MaintenanceWindow
 from broker_ctl.errors import InvalidName
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store import paths
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"

@@ -8,10 +8,10 @@ import pytest
 from broker_ctl.coordination.directives import Moves
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BadVersion, MultiFailed, NodeExists
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.time.waiting import eventually
 

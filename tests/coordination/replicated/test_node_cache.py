@@ -6,8 +6,8 @@ import pytest
 
 from broker_ctl.coordination.directives import NodeCache
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import Versioned
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.time.waiting import eventually
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker_ctl.coordination.tree_cache import SyncBarrier
 from broker_ctl.errors import StoreClosed, StoreError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.time.waiting import eventually
 

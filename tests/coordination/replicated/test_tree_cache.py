@@ -10,8 +10,8 @@ import pytest
 
 from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.errors import ConnectionLoss, CorruptRecord, NewerVersion, StoreError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import CreateMode, Versioned
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.time.waiting import eventually
 

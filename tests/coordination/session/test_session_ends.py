@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.time.waiting import eventually
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from broker_ctl.core.machines.session import Action
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import StallWrite
 from broker_ctl.store.records.broker_ctl import LeaseRecord
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, SteppableClock, parties
 from tests.support.time.waiting import eventually
 

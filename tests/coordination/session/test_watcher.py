@@ -10,14 +10,14 @@ import pytest
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.session import Action, Event, State
 from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, StoreClosed
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.servers import Client
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import ANY_VERSION, Stat
 from broker_ctl.store.records.broker_ctl import LeaseRecord
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.servers import Client
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 

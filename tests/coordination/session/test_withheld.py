@@ -7,7 +7,7 @@ from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.lease import Heartbeat
 from broker_ctl.core.machines.session import Action, State
 from broker_ctl.errors import AuthorityLost
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.time.waiting import eventually
 

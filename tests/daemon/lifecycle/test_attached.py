@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.balancer.attached import metadata_source
+from broker_ctl.attach import metadata_source
+from broker_ctl.attach.attached import attached_rules
+from broker_ctl.attach.lifecycle import AttachedDaemon, observing
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import Fate, State
-from broker_ctl.daemon.lifecycle.attached import attached_rules
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.start import build_daemon
 from broker_ctl.daemon.lifecycle.systemd import StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.attached import (
     AttachedRun,
     attached_run,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.attach.attached import Attached
+from broker_ctl.attach.lifecycle import AttachedDaemon, observing
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR
-from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import SettingsError

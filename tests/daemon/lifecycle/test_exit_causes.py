@@ -8,8 +8,8 @@ import pytest
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.daemon.lifecycle import exits
 from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.attached import attached_run
 from tests.support.clusters.foreign_cluster import foreign_cluster
 from tests.support.daemon.whole_daemon import whole_daemon

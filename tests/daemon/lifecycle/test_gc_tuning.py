@@ -17,9 +17,9 @@ from broker_ctl.daemon.lifecycle.interpreter import (
     collect_young,
     freeze_garbage,
 )
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 
 HOUR_S = 3600.0
 

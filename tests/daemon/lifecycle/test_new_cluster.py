@@ -9,8 +9,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.coordination.membership.cluster import FoundCluster, find_clusters
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -17,15 +17,15 @@ from broker_ctl.daemon.lifecycle.logs import JsonFormatter, TextFormatter
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.stores import take
 from broker_ctl.errors import StartError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.sources import load, with_dynamic
 from broker_ctl.settings.strategies import OpenCatalog
 from broker_ctl.store import paths
 from broker_ctl.store.interface import NO_SESSION
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.daemon.built import changed, seen
 from tests.support.daemon.in_memory_daemon import InMemory, running, settings_of
 from tests.support.daemon.wired_settings import WIRED, Wired

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import NoNode
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Versioned
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.daemon.whole_daemon import whole_daemon
 from tests.support.time.waiting import eventually
 

@@ -56,7 +56,7 @@ async def test_each_key_that_is_said_to_have_an_effect_is_read(
         read.clear()
         return Foundation(*arguments)
 
-    monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.Foundation", built)
+    monkeypatch.setattr("broker_ctl.attach.attached.Foundation", built)
     async with foreign_cluster() as cluster, attached_run(cluster) as run:
         Environment(SystemClock(), random.Random(1)).open_stores(settings, StoreInstruments())
         await eventually(lambda: run.is_leading)

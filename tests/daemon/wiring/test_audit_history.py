@@ -10,9 +10,9 @@ from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.rows import AuditEventRow
 from broker_ctl.daemon.wiring.history import audit_recorder
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.security.audit.log import MAX_OF_ADDRESS, AuditLog, AuditRules
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.pipeline.history_files import lines
 from tests.support.time.waiting import PATIENCE_S

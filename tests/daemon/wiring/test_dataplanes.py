@@ -8,10 +8,10 @@ import pytest
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.errors import SettingsError
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.scenarios import scenario
-from broker_ctl.testing.time import ManualClock
 
 
 async def usage_of(values: Mapping[str, object], at_s: float = 0.0) -> SystemUsage:

@@ -25,9 +25,12 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.interface import DataPlane
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.simulated import SimulatedDataPlane
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
@@ -36,9 +39,6 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.records.simple import BrokerReport, LoadReport, decode_report
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_peers import InMemoryPeers
 from tests.support.daemon.in_memory_daemon import NoServer
 from tests.support.time.waiting import eventually

@@ -10,11 +10,11 @@ import pytest
 
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import AuthorityLost, ConnectionLoss
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Operation, Result, SetData
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.whole_daemon import Run, whole_daemon
 from tests.support.time.waiting import eventually

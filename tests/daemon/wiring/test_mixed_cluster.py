@@ -13,12 +13,12 @@ from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import OrderConflict
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import LeaderBroker
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import InMemory, Run, running
 from tests.support.pulsar.recorded import recorded

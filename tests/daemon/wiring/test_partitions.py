@@ -27,16 +27,16 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.partitions import controller_rules
 from broker_ctl.daemon.wiring.services import DaemonStatus, session_grant
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.replication.plane import SimulatedReplicas
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.tasks import TaskFaults
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, parties
 from tests.support.http.web_server import serving
 from tests.support.replicas.replica_plane import InMemoryReplicas

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
+from broker_ctl.attach.attached import Attached
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.security.cluster_key import new_key_line

@@ -6,8 +6,8 @@ from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.session import Grant
 from broker_ctl.core.machines.session import State
 from broker_ctl.daemon.wiring.services import DaemonStatus
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskFaults
-from broker_ctl.testing.time import in_virtual_time
 from tests.daemon.wiring.test_ownership_settings import built, settings_with
 from tests.support.clusters.brokers import MemoryBroker, cluster
 from tests.support.time.waiting import eventually

@@ -12,6 +12,9 @@ from broker_ctl.daemon.wiring import stores
 from broker_ctl.daemon.wiring.keys import NewestIdentity, identity_of
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Histogram
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
@@ -22,9 +25,6 @@ from broker_ctl.store.interface import NO_SESSION, BulkStore, Create, Operation,
 from broker_ctl.store.records.policies import TenantInfo
 from broker_ctl.store.zookeeper.access import ANONYMOUS
 from broker_ctl.store.zookeeper.store import StoreOptions
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import running
 from tests.support.daemon.whole_daemon import whole_daemon

@@ -14,7 +14,7 @@ from broker_ctl.dataplane.bundles.serve_log import (
     merge_logs,
     read_events,
 )
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from tests.support.time.waiting import eventually
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.dataplane.bundles.serve_log import FileServeLog, ServeEvent, merge_logs, read_events
 from broker_ctl.errors import CorruptRecord
-from broker_ctl.testing.serve_log import MemoryServeLog
+from broker_ctl.lab.simulated import MemoryServeLog
 
 ACTS = [ServeEvent(t_ns, "b1:8080", 1 << 40, (1, 0xFFFFFFFF)) for t_ns in (10, 20, 30)]
 

@@ -8,14 +8,13 @@ import pytest
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
+from broker_ctl.lab.simulated import MemoryServeLog, SimulatedDataPlane
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.serve_log import MemoryServeLog
-from broker_ctl.testing.time import ManualClock
 from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
 from tests.support.time.waiting import eventually
 

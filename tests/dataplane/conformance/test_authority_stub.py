@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.conformance.subject import SESSION_EPOCH, AuthorityStub
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.conformance.subject import SESSION_EPOCH, AuthorityStub
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
 

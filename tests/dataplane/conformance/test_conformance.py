@@ -11,7 +11,6 @@ from aiohttp import web
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.conformance.runner import CheckResult, check_broker
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import (
     DataPlaneRefused,
@@ -20,6 +19,7 @@ from broker_ctl.errors import (
     StartError,
 )
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.conformance.runner import CheckResult, check_broker
 from docs.examples.call_gate import CallGate
 from docs.examples.reference_broker import Fields, ReferenceBroker, ReferenceReplicas
 from tests.support.http.web_server import free_port, serving

@@ -8,8 +8,8 @@ from functools import cached_property
 import pytest
 from aiohttp import web
 
+from broker_ctl.attach.admin import PulsarAdmin
 from broker_ctl.core.model.names import Bundle, Topic
-from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from tests.support.http.certificates import serving_context, trusting_context

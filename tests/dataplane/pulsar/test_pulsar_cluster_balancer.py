@@ -11,18 +11,18 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.cli.attach_runner import balancer_disabled
-from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
-from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.dataplane.pulsar import admin as balancer_switch
-from broker_ctl.dataplane.pulsar.admin import (
+from broker_ctl.attach import admin as balancer_switch
+from broker_ctl.attach.admin import (
     PreviousOverride,
     PulsarAdmin,
     disable_balancing,
     restore_balancing,
 )
-from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, judge
+from broker_ctl.attach.attached import Attached
+from broker_ctl.attach.cluster_balancer import KEYS, judge
+from broker_ctl.cli.attach_runner import balancer_disabled
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import serving

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from broker_ctl.dataplane.replication.leader import Commits
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.lab.replication.leader import Commits
 from tests.support.replicas.replica_planes import ORDERS
 
 

@@ -15,17 +15,17 @@ import pytest
 from broker_ctl import codec
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.fetchers import Feed, Fetchers
-from broker_ctl.dataplane.replication.leaderships import Leaderships
-from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.plane import ReplicaTable
-from broker_ctl.dataplane.replication.replica import Replica
-from broker_ctl.dataplane.replication.server import ReplicaServer
-from broker_ctl.dataplane.replication.storage import MemoryStorage
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneError
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.replication.fetchers import Feed, Fetchers
+from broker_ctl.lab.replication.leaderships import Leaderships
+from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.plane import ReplicaTable
+from broker_ctl.lab.replication.replica import Replica
+from broker_ctl.lab.replication.server import ReplicaServer
+from broker_ctl.lab.replication.storage import MemoryStorage
+from broker_ctl.lab.replication.tcp import TcpNetwork
+from broker_ctl.lab.time import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction
 
 BROKERS = (1, 2, 3)

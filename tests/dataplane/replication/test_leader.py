@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_ctl.dataplane.replication.leader import LeaderState
-from broker_ctl.dataplane.replication.log import Record, ReplicaLog
+from broker_ctl.lab.replication.leader import LeaderState
+from broker_ctl.lab.replication.log import Record, ReplicaLog
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction, state
 
 NOW_S = 100.0

@@ -3,12 +3,12 @@
 import pytest
 
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.fetchers import Feed, Place
-from broker_ctl.dataplane.replication.leaderships import Leaderships
-from broker_ctl.dataplane.replication.log import Record, ReplicaLog
-from broker_ctl.dataplane.replication.replica import Replica
-from broker_ctl.dataplane.replication.storage import Holding, MemoryStorage
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.replication.fetchers import Feed, Place
+from broker_ctl.lab.replication.leaderships import Leaderships
+from broker_ctl.lab.replication.log import Record, ReplicaLog
+from broker_ctl.lab.replication.replica import Replica
+from broker_ctl.lab.replication.storage import Holding, MemoryStorage
+from broker_ctl.lab.time import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, instruction, state
 
 ROW = ["orders", 0]

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.replication.log import (
-    NO_EPOCH,
-    EpochEnd,
-    FollowerState,
-    Record,
-    ReplicaLog,
-)
+from broker_ctl.lab.replication.log import NO_EPOCH, EpochEnd, FollowerState, Record, ReplicaLog
 
 EPOCHS = st.lists(st.integers(0, 5), max_size=12).map(sorted)
 

@@ -14,8 +14,6 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.values import NO_LEADER, TopicPartition
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.storage import DirectoryStorage
 from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer, ReplicaPlane
 from broker_ctl.errors import (
     DataPlaneError,
@@ -24,7 +22,9 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
     StartError,
 )
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.storage import DirectoryStorage
+from broker_ctl.lab.time import ManualClock
 from tests.support.replicas.replica_planes import (
     LAG_S,
     ORDERS,

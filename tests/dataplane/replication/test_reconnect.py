@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.fetchers import Fetchers
-from broker_ctl.dataplane.replication.storage import MemoryStorage
-from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, Listener
-from broker_ctl.testing.time import LoopClock, in_virtual_time
+from broker_ctl.lab.replication.fetchers import Fetchers
+from broker_ctl.lab.replication.storage import MemoryStorage
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, Listener
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 
 LEADER = 1
 ORDERS = TopicPartition("orders", 0)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication import storage as directory
-from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.storage import (
+from broker_ctl.errors import InvalidName
+from broker_ctl.lab.replication import storage as directory
+from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.storage import (
     DirectoryStorage,
     Holding,
     MemoryStorage,
     ReplicaStorage,
     Stored,
 )
-from broker_ctl.errors import InvalidName
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID
 from tests.support.time.waiting import eventually
 
@@ -163,9 +163,9 @@ _WRITER = """
 import sys
 from pathlib import Path
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.storage import DirectoryStorage
-from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.storage import Holding
+from broker_ctl.lab.replication.storage import DirectoryStorage
+from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.storage import Holding
 storage = DirectoryStorage(Path(sys.argv[1]))
 storage.load()
 orders = TopicPartition("orders", 0)

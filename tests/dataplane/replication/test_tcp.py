@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.dataplane.replication import tcp
-from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, TcpNetwork
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.replication import tcp
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, TcpNetwork
 from tests.support.security.authority import Authority
 
 SILENT, SERVING = "127.0.0.7", "127.0.0.1"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_ctl.dataplane.replication.fetchers import Throttle
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.replication.fetchers import Throttle
+from broker_ctl.lab.time import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, Planes, instruction, state
 from tests.support.time.waiting import eventually
 

@@ -17,7 +17,7 @@ from broker_ctl.dataplane.webhook.replica_wire import HeldReplica, IsrAnswer
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, instruction, state

@@ -15,7 +15,7 @@ from broker_ctl.dataplane.webhook import wire
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually

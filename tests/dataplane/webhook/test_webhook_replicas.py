@@ -23,7 +23,7 @@ from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplic
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES
 from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, instruction, state

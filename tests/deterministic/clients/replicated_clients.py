@@ -6,8 +6,8 @@ from typing import Final
 
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.values import TopicPartition, TopicRules
-from broker_ctl.dataplane.replication.tcp import ANY_EPOCH
-from broker_ctl.testing.replica_client import ReplicaClient
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.tcp import ANY_EPOCH
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
+from broker_ctl.lab.memory_store.transport import Kind, Point
 from broker_ctl.store import paths
-from broker_ctl.testing.memory_store.transport import Kind, Point
 from tests.deterministic.faults.busy_loops import MOST_BLOCKED
 from tests.deterministic.faults.interference import insert_rival_leader, split_free_bundles
 from tests.deterministic.world.cluster import Cluster

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker_ctl.testing.memory_store.servers import Server
+from broker_ctl.lab.memory_store.servers import Server
 from tests.deterministic.clients.replicated_clients import HOST
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.world.cluster import Cluster

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from broker_ctl.testing.memory_store.servers import Server
+from broker_ctl.lab.memory_store.servers import Server
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits, has_outages
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess

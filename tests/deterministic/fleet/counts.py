@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from broker_ctl.lab.memory_store.transport import Request
 from broker_ctl.store.interface import Create, Notification, SetData, Versioned
-from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.world.loops import ProcessLoop, Turns
 
 _PATH_OVERHEAD: Final = 24

@@ -18,14 +18,14 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.interface import DataPlane
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Fault, Point, Request
 from tests.deterministic.fleet.counts import Traffic
 from tests.deterministic.fleet.traffic import FleetTraffic
 from tests.deterministic.judges.observer import Observer

@@ -9,12 +9,12 @@ from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import BrokerCtlError
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules
+from broker_ctl.lab.memory_store.servers import Client, Server
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Notification, Operation
 from broker_ctl.store.paths import ancestors_of
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules
-from broker_ctl.testing.memory_store.servers import Client, Server
 from tests.deterministic.fleet.counts import MeasuredTurns, Traffic
 from tests.deterministic.fleet.daemon import GRACE_S, TICK_S, FleetDaemon, World
 from tests.deterministic.fleet.traffic import FleetTraffic, Placed, namespaces, place_of

@@ -9,8 +9,8 @@ from broker_ctl.errors import (
     NodeExists,
     NotEmpty,
 )
+from broker_ctl.lab.memory_store.transport import Request
 from broker_ctl.store.interface import Check, Create, Delete, Outcome, Versioned
-from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.judges.observer import Observer
 from tests.deterministic.world.cluster import Cluster
 

@@ -5,9 +5,9 @@ import random
 from collections.abc import Sequence
 from zlib import crc32
 
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.lab.memory_store.servers import Client
 from broker_ctl.store.interface import Operation, Result
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.memory_store.servers import Client
 from tests.deterministic.judges.observer import Observer
 
 

@@ -10,12 +10,12 @@ from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
 from broker_ctl.dataplane.bundles.bundle_table import RingTokens
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from broker_ctl.errors import CorruptRecord, InvalidName
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.store import paths
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.world.topics import NAMESPACE
 from tests.support.replicas.partition_history import PartitionHistory, Write
 

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from broker_ctl.errors import NodeExists
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Request
 from broker_ctl.store.interface import Create, CreateMode, Operation, Outcome, Stat, Versioned
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.judges.answered import judge_answer
 from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
 from tests.deterministic.judges.observer import Observer

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, TopicPartition, TopicRules
 from broker_ctl.errors import DataPlaneRefused
-from broker_ctl.testing.replica_client import Produced, ReplicaClient
+from broker_ctl.lab.replica_client import Produced, ReplicaClient
 from tests.deterministic.clients.replicated_clients import HOST
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess

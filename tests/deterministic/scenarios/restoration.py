@@ -7,7 +7,7 @@ epoch was raised all is served again, under tokens above all earlier ones (I2).
 from typing import Final
 
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.testing.memory_store.servers import Copy
+from broker_ctl.lab.memory_store.servers import Copy
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.judges.settled import Settled
 from tests.deterministic.world.cluster import Cluster

@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
+from broker_ctl.lab.memory_store.transport import Fault, Point
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Delete
-from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 from tests.deterministic.world.daemon_process import DaemonProcess
 

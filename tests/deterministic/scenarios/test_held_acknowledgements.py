@@ -9,7 +9,7 @@ again.
 import asyncio
 from typing import Any
 
-from broker_ctl.testing.memory_store.transport import Request
+from broker_ctl.lab.memory_store.transport import Request
 from tests.deterministic.judges.answered import wrong_answers
 from tests.deterministic.scenarios.replicated_scene import Scene
 from tests.deterministic.scenarios.serving import serve_all

@@ -7,8 +7,8 @@ by the store's history and by all logs.
 import pytest
 
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
+from broker_ctl.lab.memory_store.transport import Fault, Point
 from broker_ctl.store import paths
-from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 
 

@@ -10,10 +10,10 @@ from broker_ctl import codec
 from broker_ctl.clock import Clock
 from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.bundles.serve_log import ServeLog
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from docs.examples.call_gate import CallGate
 from tests.deterministic.world.process_answers import ProcessAnswers

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules
 from tests.deterministic.judges.observed_ensembles import ConfigurationEnsemble, ObservedEnsemble
 from tests.deterministic.judges.observer import Observer
 from tests.deterministic.world.broker_process import BrokerProcess

@@ -25,12 +25,12 @@ from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.store.interface import NO_SESSION, SavedSession
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.deterministic.world.broker_process import BrokerProcess, DataPlaneLink, ReplicaLink
 from tests.deterministic.world.calls import MemoryCalls
 from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop

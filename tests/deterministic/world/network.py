@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed, Listener
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, Listener
 
 Serve = Callable[[Channel], Awaitable[None]]
 _CLOSED: Final = None

@@ -6,11 +6,11 @@ from typing import Any, Final
 from broker_ctl import codec
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, InvalidName
 from broker_ctl.http_client import HttpReply
+from broker_ctl.lab.replication.plane import SimulatedReplicas
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from docs.examples.call_gate import CallGate, MeantForAnother
 
 Fields = Mapping[str, Any]

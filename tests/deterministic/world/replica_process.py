@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
-from broker_ctl.dataplane.replication.storage import MemoryStorage
+from broker_ctl.lab.replication.plane import SimulatedReplicas
+from broker_ctl.lab.replication.storage import MemoryStorage
 from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop
 from tests.deterministic.world.network import HostNetwork, MemoryNetwork
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.dataplane.replication.tcp import Channel, ChannelClosed
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed
 from tests.deterministic.world.loops import Turns, new_loop
 from tests.deterministic.world.network import MemoryNetwork
 

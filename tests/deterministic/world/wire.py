@@ -5,8 +5,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
 from broker_ctl.store.interface import Check, Create, SetData
-from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
 
 # Whose cut points are counted.
 COVERED = (
@@ -136,7 +136,7 @@ class Wire:
         self._traps.clear()
 
     def mishap(self, request: Request, point: Point) -> Fault | None:
-        """See `broker_ctl.testing.memory_store.transport.Faults`."""
+        """See `broker_ctl.lab.memory_store.transport.Faults`."""
         if point is Point.BEFORE:
             self._spring(request)
         elif request.operations:

@@ -3,7 +3,7 @@
 import asyncio
 
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.end_to_end.conftest import NewCluster
 
 

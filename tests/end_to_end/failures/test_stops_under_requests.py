@@ -4,10 +4,10 @@ import asyncio
 import signal
 from pathlib import Path
 
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.tasks import TaskScope
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

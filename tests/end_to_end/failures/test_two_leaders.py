@@ -9,12 +9,12 @@ import pytest
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.tcp import TcpNetwork
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -17,7 +17,7 @@ ADVERSARIES: Final[tuple[Mutant, ...]] = (
                 "xids=Xids(),",
             ),
             Replace(
-                "broker_ctl/testing/memory_store/session.py",
+                "broker_ctl/lab/memory_store/session.py",
                 "            self._xids,\n",
                 "            Xids(),\n",
             ),

@@ -9,8 +9,8 @@ _BATCH: Final = "controller/state/batch_writer.py"
 _WRITER: Final = "controller/store/fenced_writer.py"
 _ISR: Final = "broker/replicas/lifecycle.py"
 _INSTRUCTIONS: Final = "broker/replicas/instructions.py"
-_LEADER: Final = "dataplane/replication/leader.py"
-_TABLE: Final = "dataplane/replication/plane.py"
+_LEADER: Final = "lab/replication/leader.py"
+_TABLE: Final = "lab/replication/plane.py"
 
 _ELECTED: Final = unit("core/partitions")
 _CONTROLLED: Final = unit("controller/store", "controller/state", "controller")

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from broker_ctl.codec import encode
-from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ensemble import Ensemble
 from tests.security.attacks.catalogue import ATTACKS
 from tests.security.attacks.scene import Outcome, scene
 

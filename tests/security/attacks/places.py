@@ -10,8 +10,8 @@ from typing import Final
 
 import psutil
 
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.security.attacks.scene import VIEWER, Outcome, Scene
 from tests.support.http.certificate_authority import issue
 from tests.support.time.waiting import PATIENCE_S

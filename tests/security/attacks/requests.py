@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.security.audit.log import SUM_S
 from tests.security.attacks.scene import Outcome, Scene, command
 from tests.support.daemon.running_daemons import NAMESPACE

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.daemon.running_daemons import NAMESPACE
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.anonymous import anonymous_client

@@ -13,8 +13,8 @@ import pytest
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
 from broker_ctl.security.audit.log import MAX_OF_ADDRESS
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.daemon.running_daemons import NAMESPACE, leader_of, look_up, make_namespace

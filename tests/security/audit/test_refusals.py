@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 from broker_ctl.codec import decode_object
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.security.audit.log import (
     MAX_OF_ADDRESS,
@@ -15,7 +16,6 @@ from broker_ctl.security.audit.log import (
     AuditRules,
     RefusalAggregator,
 )
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 

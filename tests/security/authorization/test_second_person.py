@@ -15,8 +15,8 @@ from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.core.model.names import Bundle, Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from broker_ctl.daemon.wiring.tls import replication_tls, server_context
+from broker_ctl.daemon.wiring.tls import replication_contexts, server_context
 from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates import peer_certificate
 from tests.daemon.wiring.test_tls import REFUSED, served, settings, shake_hands
@@ -133,14 +133,14 @@ async def test_the_replication_port_speaks_them_and_no_other(files: Issued) -> N
         "brokerServicePort": "6650",
         "tlsTrustCertsFilePath": str(files.authority),
     }
-    made = replication_tls(settings(served(files, **own, tlsCiphers=ONE)))
+    made = replication_contexts(settings(served(files, **own, tlsCiphers=ONE)))
     assert made is not None
     shown = client(files, ONE), client(files, OTHER)
     for one in shown:
         one.load_cert_chain(files.certificate, files.key)
-    assert await shake_hands(made.serving, shown[0]) == "TLSv1.2"
+    assert await shake_hands(made[0], shown[0]) == "TLSv1.2"
     with pytest.raises(REFUSED):
-        await shake_hands(made.serving, shown[1])
+        await shake_hands(made[0], shown[1])
 
 
 def test_names_of_iana_are_those_of_openssl() -> None:

@@ -12,8 +12,8 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.limits.rates import FailedAuthentications
 from broker_ctl.instruments.clients import SecurityInstruments
+from broker_ctl.lab.time import ManualClock, in_virtual_time
 from broker_ctl.security.client_limits import FailureDelays
-from broker_ctl.testing.time import ManualClock, in_virtual_time
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.binary_client import BinaryClient, command
 from tests.support.http.web_server import free_port

@@ -17,10 +17,10 @@ from broker_ctl.errors import TooManyRequests
 from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.instruments.kinds import Instrument
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.client_limits import RateLimits, RequestRates
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import HEADER, MAX_AHEAD_MS, RequestSigner
-from broker_ctl.testing.time import ManualClock
 from tests.api.binary.serving import RULES, SELF, serving
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.binary_client import CONNECT, BinaryClient, command, lookup, partitions

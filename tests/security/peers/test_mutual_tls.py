@@ -23,10 +23,10 @@ from kazoo.client import KazooClient
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from broker_ctl.settings.conditions import TLS_PROVIDER, TOKEN_PROVIDER
 from broker_ctl.store import paths
 from tests.support.daemon.running_daemons import (

@@ -15,9 +15,9 @@ from kazoo.client import KazooClient
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import HEADER, START_HEADER, RequestSigner
 from broker_ctl.store import paths

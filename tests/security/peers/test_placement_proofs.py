@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Ring
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.placement_proofs import LIFETIME_MS, PlacementProofs, ProofFailure
 from broker_ctl.security.signed_requests import MAX_SKEW_MS
-from broker_ctl.testing.time import ManualClock
 
 KEYS = ClusterKeys.of([bytes(range(32))])
 BUNDLE, OTHER = Ring.even(Namespace("public", "default"), 2).bundles

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.daemon.running_daemons import NAMESPACE, look_up

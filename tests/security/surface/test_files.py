@@ -72,12 +72,12 @@ CLEAR_PORTS: Final = sorted(
 # Where an HTTP client is made: each has addresses of settings, or of `PeerAddresses`.
 CLIENTS: Final = {
     "daemon/doctor/ensemble.py": "the ZooKeeper servers of the settings, without a secret",
-    "daemon/lifecycle/attached.py": "pulsarAdminUrl, and the hosts that are allowed beside it",
-    "daemon/wiring/beside_pulsar/state.py": "the API server of this cluster's pods",
+    "attach/attached.py": "pulsarAdminUrl, and the hosts that are allowed beside it",
+    "attach/state.py": "the API server of this cluster's pods",
     "daemon/wiring/broker.py": "registered brokers, by PeerAddresses",
     "daemon/wiring/dataplanes.py": "dataPlaneUrl",
     "daemon/wiring/tokens.py": "issuers of the settings, without a secret",
-    "dataplane/conformance/runner.py": "the operator's argument",
+    "lab/conformance/runner.py": "the operator's argument",
 }
 
 

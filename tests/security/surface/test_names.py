@@ -13,8 +13,8 @@ import broker_ctl
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime import verbs
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.replication.storage import DirectoryStorage
 from broker_ctl.errors import InvalidName, InvalidPath
+from broker_ctl.lab.replication.storage import DirectoryStorage
 from broker_ctl.store import paths
 from tests.security.surface.conftest import TOKENS
 from tests.support.clusters.fake_services import Broker
@@ -45,9 +45,9 @@ NEVER: Final = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x202E,
 STARTING: Final = {
     "cli/rollout_driver.py": "words_for: the operator's, with the parts of an id of a broker",
     "cli/diagnosis.py": "our own",
-    "embedded/daemons.py": "our own, with the path of a file that it has written",
-    "embedded/guard.py": "those with which our own process has started it",
-    "embedded/server.py": "our own, with the path of a file that it has written",
+    "lab/embedded/daemons.py": "our own, with the path of a file that it has written",
+    "lab/embedded/guard.py": "those with which our own process has started it",
+    "lab/embedded/server.py": "our own, with the path of a file that it has written",
     "java.py": "the operator's JAVA_HOME",
 }
 RUNNING: Final = {

@@ -14,9 +14,9 @@ from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.security import build_authentication, published_token
-from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import Daemons
 from broker_ctl.security.authentication import (
     LOOPBACK_ROLE,
     Authenticator,

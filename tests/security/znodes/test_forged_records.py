@@ -27,6 +27,7 @@ from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.planning.approval import State
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
@@ -42,7 +43,6 @@ from broker_ctl.store.records.rollout import RolloutRecord
 from broker_ctl.store.signed import SignedStore, ZnodeSignatures
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.time import ManualClock
 from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.security.cluster_key import DERIVED, KeyFile, new_key_line
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord

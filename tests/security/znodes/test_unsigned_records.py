@@ -16,9 +16,9 @@ from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.coordination.election import ConfirmedEpoch, Leadership
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import Fenced, MultiFailed
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.store import paths
 from broker_ctl.store.interface import SetData

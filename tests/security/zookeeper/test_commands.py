@@ -17,10 +17,10 @@ from broker_ctl.cli.demo_cluster import DemoCluster, DemoOptions
 from broker_ctl.cli.main import main
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NoAuth
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.store.interface import Create
 from broker_ctl.store.zookeeper.access import AclEntry, Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.attached import QUICK
 from tests.support.clusters.foreign_cluster import ForeignCluster, foreign_cluster
 from tests.support.time.waiting import eventually

@@ -15,9 +15,9 @@ from kazoo.exceptions import NoAuthError
 
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.ensemble import Ensemble
 from tests.support.security.replaced_files import replace
 from tests.support.time.waiting import PATIENCE_S, eventually
 

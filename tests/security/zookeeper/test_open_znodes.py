@@ -15,10 +15,10 @@ from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.daemon.lifecycle.serving import OpenNodeCheck
 from broker_ctl.daemon.wiring.stores import node_access
-from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.embedded.daemons import Daemons
 from broker_ctl.settings.sources import load
 from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError, Throttled
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Create, CreateMode
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 from tests.store.batching.recording_store import bench
 
 FEW = BatchRules(max_in_flight=1, max_operations=2, max_waiting=10)

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_ctl.lab.time import VirtualLoop, in_virtual_time
 from broker_ctl.store.batching.lane import FixedWindow, Lane
 from broker_ctl.store.batching.rules import BatchRules
-from broker_ctl.testing.time import VirtualLoop, in_virtual_time
 
 DELAY_S = 0.005
 ADAPTIVE = BatchRules(max_operations=4, max_in_flight=2)

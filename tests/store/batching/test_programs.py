@@ -16,6 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.errors import Ambiguous, BadVersion, MultiFailed, NoNode, StoreError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import VirtualLoop
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.interface import (
     Check,
@@ -28,9 +31,6 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import VirtualLoop
 from tests.store.batching.recording_store import Bench, bench
 
 PATHS = ("/a", "/b", "/c")

@@ -7,9 +7,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_ctl.lab.time import ManualClock, VirtualLoop
 from broker_ctl.store.batching.entries import FEWEST_A_TURN, MOST_A_TURN, TURN_S, Settling
 from broker_ctl.store.interface import RequestClass
-from broker_ctl.testing.time import ManualClock, VirtualLoop
 
 CONTROL, INTERACTIVE, BULK = RequestClass
 SLOW_S: Final = TURN_S * 2

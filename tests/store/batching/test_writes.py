@@ -17,6 +17,7 @@ from broker_ctl.errors import (
     StoreError,
     TooLarge,
 )
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.batching.entries import WriteEntry, _copy
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.interface import (
@@ -31,7 +32,6 @@ from broker_ctl.store.interface import (
     Versioned,
     requests_as,
 )
-from broker_ctl.testing.time import in_virtual_time
 from tests.store.batching.recording_store import bench
 
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.errors import Ambiguous, NodeExists, NoNode, SessionExpired, StoreError, TooLarge
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import CreateMode, SessionEvent, Stat, Versioned
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from broker_ctl.testing.time import LoopClock
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 from tests.support.zookeeper.fake_zookeeper import STAT, FakeZooKeeper, Peer, frame, reply

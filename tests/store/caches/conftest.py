@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import ManualClock
 from tests.store.caches.steered_store import SteeredStore
 
 

@@ -14,10 +14,10 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from broker_ctl.errors import NodeExists, NoNode, StoreError
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.interface import Change, MetadataStore, Notification, Versioned
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.time import ManualClock
 from tests.contract.backends import Backend
 
 ROOT: Final = "/c"

@@ -3,9 +3,9 @@
 import asyncio
 
 from broker_ctl.errors import StoreError
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store.interface import Versioned
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 
 
 class SteeredStore(MemoryStore):

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.errors import OperationTimeout
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskFaults
-from broker_ctl.testing.time import ManualClock
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
 from tests.support.time.waiting import eventually

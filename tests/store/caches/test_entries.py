@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.watched_cache import CacheRules, Entries, Entry
-from broker_ctl.testing.time import ManualClock
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
 

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.testing.time import VirtualLoop
+from broker_ctl.lab.time import VirtualLoop
 from tests.contract.backends import MemoryBackend
 from tests.store.caches.interleavings import EVERY_PATH, MIX, Interleaving, Step
 

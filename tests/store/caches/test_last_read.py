@@ -6,12 +6,12 @@ import random
 import pytest
 
 from broker_ctl.errors import ConnectionLoss
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import ManualClock, in_virtual_time
 from broker_ctl.store.cached_values import LastRead, ValueCache
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import ManualClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 _MOST = 2

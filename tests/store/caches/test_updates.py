@@ -9,12 +9,12 @@ from itertools import pairwise
 import pytest
 
 from broker_ctl.errors import Ambiguous, BadVersion, CorruptRecord, NoNode
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store.cached_values import Updates, ValueCache
 from broker_ctl.store.interface import ANY_VERSION, Stat, Versioned
 from broker_ctl.store.watched_cache import CacheRules, UpdateRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock, in_virtual_time
 
 STOP_S = 3.0
 

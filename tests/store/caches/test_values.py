@@ -6,11 +6,11 @@ import random
 import pytest
 
 from broker_ctl.errors import BadVersion, ConnectionLoss, CorruptRecord
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import Found, ValueCache
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import ManualClock
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
 from tests.support.time.waiting import eventually

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Stat, Versioned
 from broker_ctl.store.signed import ZnodeSignatures, family_of
-from broker_ctl.testing.time import ManualClock
 
 PAYLOAD = b'{"version":1,"x":"y"}'
 REGISTRATION = paths.registration("h:1")

@@ -2,11 +2,11 @@
 
 import asyncio
 
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Read, Versioned
 from broker_ctl.store.signed import SignedStore, ZnodeSignatures
-from broker_ctl.testing.time import in_virtual_time
 from tests.support.clusters.sessions import parties
 
 MOVE = paths.move("m1")

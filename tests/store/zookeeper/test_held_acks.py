@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from broker_ctl.coordination.locks import LockBusy, Locks
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Role, Server
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Role, Server
 from broker_ctl.store.interface import Check, Create, CreateMode
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.addresses import look_up_all
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import TICK_MS
 from broker_ctl.errors import Unsupported
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import TICK_MS
 from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.zookeeper.server_status import least_timeouts_s, probe
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore, parse_hosts

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker_ctl.embedded.server import Role
+from broker_ctl.lab.embedded.server import Role
 from broker_ctl.store.interface import CreateMode, Notification, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore

@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker_ctl.attach.attached import Attached
+from broker_ctl.attach.lifecycle import AttachedDaemon
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.foreign_cluster import CLUSTER, ForeignCluster
 from tests.support.http.web_server import free_port
 

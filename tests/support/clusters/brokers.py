@@ -31,9 +31,13 @@ from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, Verdict, judge, merge_logs
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.simulated import MemoryServeLog, SimulatedDataPlane
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
@@ -50,11 +54,6 @@ from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Fault, Point, Request
-from broker_ctl.testing.serve_log import MemoryServeLog
-from broker_ctl.testing.time import LoopClock
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually
 

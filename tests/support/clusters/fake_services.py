@@ -61,7 +61,6 @@ from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Ring, Top
 from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
-from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     BrokerCtlError,
     BundleGone,
@@ -75,6 +74,9 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from broker_ctl.security.audit.log import AuditLog, AuditRules
 from broker_ctl.settings.root import Settings
@@ -85,8 +87,6 @@ from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import BrokerReport
 from broker_ctl.store.watched_cache import CacheRules
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.controller_admin import MemoryControllerAdmin
 from tests.support.clusters.memory_operations import MemoryOperations
 from tests.support.clusters.tenants import make_tenants

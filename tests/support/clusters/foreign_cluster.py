@@ -17,10 +17,10 @@ from aiohttp import web
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NodeExists
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.http.web_server import serving
 from tests.support.pulsar.played_reads import ForeignReads
 

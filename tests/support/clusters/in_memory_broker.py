@@ -36,6 +36,8 @@ from broker_ctl.errors import (
     NodeExists,
     NotOwner,
 )
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
     Check,
@@ -51,8 +53,6 @@ from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 
 TICK_S = 0.05
 # Each start of a process has a nonce of its own.

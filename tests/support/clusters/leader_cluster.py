@@ -17,10 +17,10 @@ from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import Budgets
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, NodeExists
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.records.policies import LocalPolicies
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.tracing.spans import Tracer
 from tests.support.clusters.in_memory_broker import (
     InMemoryBroker,

@@ -36,6 +36,9 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import HttpError, NodeExists, NoNode
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
 from broker_ctl.store.paths import CONTROLLER_ELECTION
@@ -48,9 +51,6 @@ from broker_ctl.store.records.partitions import (
 )
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock
 from tests.support.time.waiting import eventually
 
 AnyStore = MemoryStore | ZooKeeperStore

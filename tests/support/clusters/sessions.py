@@ -9,9 +9,9 @@ from typing import Any
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
 from broker_ctl.core.machines.session import Action
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock
 
 TIMEOUT_S = 10.0
 TICK_S = 1.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
+from broker_ctl.attach.attached import Attached
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.security.rotation.reloadable import NewestSecret, ReloadableContext

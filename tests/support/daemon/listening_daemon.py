@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.daemon.in_memory_daemon import InMemory, Run, running
 
 PORTS = ("webServicePort", "lookupServicePort")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 
 
 class OwnSettings(Daemons):

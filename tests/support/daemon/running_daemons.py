@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from broker_ctl.core.model.names import Topic
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.support.clusters.tenants import make_tenant
 
 NAMESPACE = "public/default"

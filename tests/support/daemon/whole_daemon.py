@@ -18,11 +18,11 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Instrument
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.time import LoopClock
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.time import LoopClock
 from tests.support.daemon.in_memory_daemon import NoServer
 from tests.support.time.waiting import eventually
 

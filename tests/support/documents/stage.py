@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.embedded.daemons import BROKER_CTL
+from broker_ctl.lab.embedded.daemons import BROKER_CTL
 from tests.support.time.waiting import eventually
 
 _ZOOKEEPERS: Final = ("zk1", "zk2", "zk3")

@@ -7,7 +7,7 @@ from ssl import SSLContext
 
 from aiohttp import web
 
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
 
 _HELD: list[socket.socket] = []
 

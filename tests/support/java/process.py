@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.embedded import guard
+from broker_ctl.lab.embedded import guard
 
 _STOP_S: Final = 15.0
 _POLL_S: Final = 0.1

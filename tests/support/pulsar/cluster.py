@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ports import LOOPBACK, port_of, reserve_port
 from tests.support.java.process import JavaProcess
 from tests.support.pulsar.distribution import Distribution
 from tests.support.pulsar.files import (

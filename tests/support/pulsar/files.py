@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 
 CLUSTER: Final = "test"
 LOG4J2: Final = "log4j2.xml"

@@ -19,7 +19,7 @@ from broker_ctl.core.partitions.values import (
     TopicPartition,
 )
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.testing.time import LoopClock
+from broker_ctl.lab.time import LoopClock
 
 BROKER = LiveBroker(7, 70, "h7", 6650)
 

@@ -10,13 +10,13 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.dataplane.replication.log import Record
-from broker_ctl.dataplane.replication.plane import SimulatedReplicas
-from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
-from broker_ctl.dataplane.replication.tcp import ReplicationTls, TcpNetwork
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
-from broker_ctl.testing.replica_client import ReplicaClient
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.replica_client import ReplicaClient
+from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.plane import SimulatedReplicas
+from broker_ctl.lab.replication.storage import MemoryStorage, ReplicaStorage
+from broker_ctl.lab.replication.tcp import ReplicationTls, TcpNetwork
+from broker_ctl.lab.time import ManualClock
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
 

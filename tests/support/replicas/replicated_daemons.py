@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.embedded.daemons import DaemonProcess
 from tests.support.time.waiting import eventually
 
 _ROOT: Final = "/control/v1/partitions"

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.replication.tcp import ReplicationTls
+from broker_ctl.lab.replication.tcp import ReplicationTls
 
 _DAY = dt.timedelta(days=1)
 

@@ -16,8 +16,8 @@ from typing import Any, Self, TypeVar
 
 from kazoo.client import KazooClient
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.server import Role, Server
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.server import Role, Server
 from tests.support.time.waiting import eventually
 
 _T = TypeVar("_T")

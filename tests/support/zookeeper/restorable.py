@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ensemble import Ensemble
 
 
 class Servers:

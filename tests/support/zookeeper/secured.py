@@ -9,9 +9,9 @@ from pathlib import Path
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.embedded.server import Extras
+from broker_ctl.lab.embedded.ensemble import Ensemble
+from broker_ctl.lab.embedded.ports import port_of, reserve_port
+from broker_ctl.lab.embedded.server import Extras
 from tests.support.zookeeper.ensemble import LoopThread, SharedEnsemble
 
 SASL = b"broker:sasl-secret"

@@ -16,9 +16,9 @@ from broker_ctl.errors import (
     StoreClosed,
     StoreError,
 )
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store.interface import Create, CreateMode, SessionEvent, SetData
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.waiting import eventually
 
 

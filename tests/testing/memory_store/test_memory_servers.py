@@ -5,11 +5,11 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
+from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
+from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import CreateMode, SessionEvent
-from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
-from broker_ctl.testing.time import in_virtual_time
 
 TIMEOUT_S = 4.0
 TICK_S = 0.5

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.errors import BadVersion
+from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.zookeeper.connection import Xids
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.waiting import eventually
 
 

@@ -6,10 +6,10 @@ from unittest.mock import Mock
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
 from broker_ctl.api.http.access import route_rules
 from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule, access_of
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.attach.server import AttachedApiServer, AttachedDependencies
 from broker_ctl.security.authorization import Operation
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port

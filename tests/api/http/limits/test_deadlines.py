@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.api.http.limits.requests import Deadlines
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.testing.time import in_virtual_time
+from broker_ctl.lab.time import in_virtual_time
 
 LIMIT_S = 30.0
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from broker_ctl.api.http.limits.requests import Turns
-from broker_ctl.testing.time import ManualClock
+from broker_ctl.lab.time import ManualClock
 
 REQUEST_S = 0.003
 # Of 10 ms: the fourth begins at 9 ms.

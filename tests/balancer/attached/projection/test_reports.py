@@ -1,8 +1,8 @@
 """Reports of brokers that answer with statistics and metrics, as Pulsar 4.0.8 writes them."""
 
-from broker_ctl.balancer.attached.projection.reports import bundle_stats, run_of
+from broker_ctl.attach.cluster_balancer import parse_samples, sum_of
+from broker_ctl.attach.projection.reports import bundle_stats, run_of
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.dataplane.pulsar.cluster_balancer import parse_samples, sum_of
 
 METRICS = """\
 # TYPE jvm_memory_bytes_used gauge

@@ -1,6 +1,6 @@
 """Bundles that a broker has given up and that nobody takes."""
 
-from broker_ctl.balancer.attached.projection.reports import StuckBundles
+from broker_ctl.attach.projection.reports import StuckBundles
 from broker_ctl.core.model.names import Namespace, Ring
 
 WHOLE, *HALVES = (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.lab.embedded.ports import LOOPBACK
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.proxy import Proxy, Way
 

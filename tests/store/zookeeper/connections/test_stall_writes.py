@@ -12,11 +12,11 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.zookeeper.connection import StallFrame, StallWrites, Xids
 from broker_ctl.store.zookeeper.liveness import PingThread
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.store.zookeeper.stream import Stream
-from broker_ctl.testing.time import ManualClock
 from tests.store.zookeeper.connections.test_keepalive import compute, reached, run
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -1,1 +1,0 @@
-"""A cluster of Pulsar brokers, through its admin API over HTTP."""
