@@ -38,7 +38,7 @@ _START = re.compile("[0-9a-f]{32}")
 SignFor = Callable[[str, str], Sign]
 
 
-class Source(StrEnum):
+class AddressSource(StrEnum):
     """Kinds of records that name a web address of a broker."""
 
     REGISTRATION = "registration"
@@ -66,16 +66,16 @@ class PeerAddresses:
     ) -> None:
         self._allowed = allowed
         self._setting = setting
-        counts: Counter[str] = Counter(dict.fromkeys(Source, 0))
+        counts: Counter[str] = Counter(dict.fromkeys(AddressSource, 0))
         self.refused = counts if refused is None else refused
-        self._bound: dict[tuple[Source, str], tuple[BrokerUrls, BrokerUrls]] = {}
-        self._logged: set[tuple[Source, str]] = set()
+        self._bound: dict[tuple[AddressSource, str], tuple[BrokerUrls, BrokerUrls]] = {}
+        self._logged: set[tuple[AddressSource, str]] = set()
 
     def limited_to(self, allowed: AllowedHosts, setting: str) -> "PeerAddresses":
         """The same counts for other hosts."""
         return PeerAddresses(allowed, setting=setting, refused=self.refused)
 
-    def bind(self, broker_id: str, urls: BrokerUrls, source: Source) -> BrokerUrls:
+    def bind(self, broker_id: str, urls: BrokerUrls, source: AddressSource) -> BrokerUrls:
         """The addresses of a broker without those at which it must not be called.
 
         ``broker_id`` is the name under which the broker was found: a payload may have another.
@@ -96,7 +96,7 @@ class PeerAddresses:
         self._bound[source, broker_id] = urls, bound
         return bound
 
-    def url_of(self, urls: BrokerUrls, source: Source, *, requires_tls: bool = False) -> str:
+    def url_of(self, urls: BrokerUrls, source: AddressSource, *, requires_tls: bool = False) -> str:
         """Where requests to a broker go: to its https address for administration if it has one.
 
         Raises:
@@ -112,7 +112,9 @@ class PeerAddresses:
             raise HttpError(reason)
         return url.rstrip("/")
 
-    def _keep(self, broker_id: str, url: str | None, source: Source, *, is_tls: bool) -> str | None:
+    def _keep(
+        self, broker_id: str, url: str | None, source: AddressSource, *, is_tls: bool
+    ) -> str | None:
         reason = self._refusal(broker_id, url, is_tls=is_tls) if url else ""
         if reason:
             self.refuse(broker_id, reason, source)
@@ -135,7 +137,7 @@ class PeerAddresses:
             return ""
         return f"{where} is not at the host of that id; {self._setting} lists other hosts"
 
-    def refuse(self, broker_id: str, reason: str, source: Source) -> None:
+    def refuse(self, broker_id: str, reason: str, source: AddressSource) -> None:
         """Count an address that must not be used, and log the first one of each broker."""
         self.refused[source] += 1
         if (source, broker_id) not in self._logged and len(self._logged) < _MAX_REMEMBERED:
@@ -178,7 +180,7 @@ class PeerHttp:
         method: str,
         broker: BrokerUrls,
         path: str,
-        source: Source,
+        source: AddressSource,
         *,
         json: Any = None,
         content: bytes | None = None,
@@ -196,7 +198,9 @@ class PeerHttp:
             # Judged in any case, so that a forged node is counted.
             self._addresses.url_of(broker, source)
             raise HttpError(f"{_shown(broker.broker_id)} is not registered")
-        url = self._addresses.url_of(found, Source.REGISTRATION, requires_tls=self._requires_tls)
+        url = self._addresses.url_of(
+            found, AddressSource.REGISTRATION, requires_tls=self._requires_tls
+        )
         sign_for, tls_for = self._sign_for, self._tls_for
 
         async def send(start: str = "") -> HttpReply:
@@ -217,7 +221,7 @@ class PeerHttp:
             is_wanted = reply.status == HTTPStatus.TOO_EARLY and _START.fullmatch(start)
             return await send(start) if is_wanted else reply
         except CertificateRefused as error:
-            self._addresses.refuse(broker.broker_id, str(error), Source.REGISTRATION)
+            self._addresses.refuse(broker.broker_id, str(error), AddressSource.REGISTRATION)
             raise
 
 

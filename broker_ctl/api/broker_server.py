@@ -18,7 +18,7 @@ from broker_ctl.api.admin.policies import PolicyRoutes
 from broker_ctl.api.admin.quotas import QuotaRoutes
 from broker_ctl.api.admin.tenants import TenantRoutes
 from broker_ctl.api.admin.topics import TopicListRoutes, TopicNames, TopicRoutes
-from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryListener, BinaryRules
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import (
@@ -169,7 +169,7 @@ class ApiServer:
                 max_connections_of_address=rules.binary.max_clients_of_address,
             ),
             [
-                Listener(rules.address, port, key, tls)
+                BinaryListener(rules.address, port, key, tls)
                 for port, key, tls in ports
                 if port is not None
             ],

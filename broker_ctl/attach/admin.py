@@ -23,7 +23,7 @@ from broker_ctl.errors import (
     PeerUnreachable,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
-from broker_ctl.peer_http import PeerAddresses, Source
+from broker_ctl.peer_http import AddressSource, PeerAddresses
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _TRACE: Final = "Stacktrace:"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AdminRequest:
     """One request to the admin API.
 
     Attributes:
@@ -95,13 +95,13 @@ class AdminLink:
         Raises:
             PeerRefused: the cluster refused. PeerUnreachable: no broker answers.
         """
-        question = Request("GET", path, query or {})
+        question = AdminRequest("GET", path, query or {})
         if at is not None:
             return await self._send(question, at)
         _, reply = await self._ask_any_url(question)
         return reply
 
-    async def order(self, request: Request) -> None:
+    async def order(self, request: AdminRequest) -> None:
         """A write, sent once: it is never repeated at another address.
 
         Raises:
@@ -111,10 +111,10 @@ class AdminLink:
         # A read first finds an address that answers, so that the write is not sent to one that is
         # down. The write goes to that address: concurrent callers may have rotated the list
         # meanwhile.
-        url, _ = await self._ask_any_url(Request("GET", "clusters"))
+        url, _ = await self._ask_any_url(AdminRequest("GET", "clusters"))
         await self._send(request, url)
 
-    async def _ask_any_url(self, question: Request) -> tuple[str, HttpReply]:
+    async def _ask_any_url(self, question: AdminRequest) -> tuple[str, HttpReply]:
         """The reply of the first address that answers."""
         failures: list[str] = []
         for _ in range(len(self._urls)):
@@ -128,7 +128,7 @@ class AdminLink:
                     self._urls.rotate(-1)
         raise PeerUnreachable("; ".join(failures))
 
-    async def _send(self, request: Request, base: str) -> HttpReply:
+    async def _send(self, request: AdminRequest, base: str) -> HttpReply:
         url = request.url(base)
         for _ in range(_MAX_REDIRECTS):
             try:
@@ -176,7 +176,7 @@ def _origin(url: str) -> tuple[str, str, int] | None:
         return None
 
 
-def _check_reply(request: Request, url: str, reply: HttpReply) -> HttpReply:
+def _check_reply(request: AdminRequest, url: str, reply: HttpReply) -> HttpReply:
     """The reply, if it is a success."""
     if 200 <= reply.status < 300:
         return reply
@@ -328,7 +328,7 @@ class PulsarAdmin:
         """
         path = f"namespaces/{bundle.namespace}/{bundle.range}/unload"
         query = {"destinationBroker": destination}
-        await self._link.order(Request("PUT", path, query, timeout_s=self._act_timeout_s))
+        await self._link.order(AdminRequest("PUT", path, query, timeout_s=self._act_timeout_s))
 
     async def split(self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...]) -> None:
         """Have the owner split a bundle without unloading the children; raises as `unload`.
@@ -338,7 +338,7 @@ class PulsarAdmin:
         path = f"namespaces/{bundle.namespace}/{bundle.range}/split"
         query = {"unload": "false", "splitAlgorithmName": algorithm}
         positions = list(boundaries) or None
-        await self._link.order(Request("PUT", path, query, positions, self._act_timeout_s))
+        await self._link.order(AdminRequest("PUT", path, query, positions, self._act_timeout_s))
 
     # Configuration.
 
@@ -355,11 +355,11 @@ class PulsarAdmin:
     async def override(self, key: str, value: str) -> None:
         """Override a key at run time, at all brokers; each applies it when its watch has fired."""
         steps = "/".join(quote(step, safe="") for step in (key, value))
-        await self._link.order(Request("POST", f"{_CONFIGURATION}/{steps}"))
+        await self._link.order(AdminRequest("POST", f"{_CONFIGURATION}/{steps}"))
 
     async def drop_override(self, key: str) -> None:
         """Remove the override of a key: all brokers return to its value at their start."""
-        await self._link.order(Request("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}"))
+        await self._link.order(AdminRequest("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}"))
 
     async def running(self, broker_id: str) -> Mapping[str, str]:
         """Runtime values of the keys that affect balancing, at one broker."""
@@ -413,7 +413,7 @@ class PulsarAdmin:
 
     def _addresses(self) -> list[str]:
         bound = (
-            self._bounds.bind(broker_id, self._of_scheme(urls), Source.PULSAR)
+            self._bounds.bind(broker_id, self._of_scheme(urls), AddressSource.PULSAR)
             for broker_id, urls in self._brokers().items()
         )
         return [url for urls in bound if (url := urls.web_url_tls or urls.web_url)]
@@ -429,7 +429,7 @@ class PulsarAdmin:
         if own is None or not (own.web_url or own.web_url_tls):
             raise PeerUnreachable(f"{broker_id} is not registered with a web address")
         try:
-            return self._bounds.url_of(own, Source.PULSAR)
+            return self._bounds.url_of(own, AddressSource.PULSAR)
         except HttpError as error:
             raise PeerUnreachable(str(error)) from error
 

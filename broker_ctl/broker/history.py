@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
 from broker_ctl.core.history.catalog import Stamp, line_of, packed_line_of
-from broker_ctl.core.history.columns import Kind, RowT
+from broker_ctl.core.history.columns import RowKind, RowT
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
 from broker_ctl.core.model.counting import batched
 from broker_ctl.tasks import TaskScope
@@ -264,7 +264,7 @@ Offload = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class HistoryAuthor:
     """The identity of a writer.
 
     Attributes:
@@ -305,7 +305,7 @@ class History:
     def __init__(
         self,
         directory: Path,
-        author: Author,
+        author: HistoryAuthor,
         clock: Clock,
         *,
         rules: SegmentRules | None = None,
@@ -368,7 +368,7 @@ class History:
 
     def record_rows(
         self,
-        kind: Kind[RowT],
+        kind: RowKind[RowT],
         rows: Sequence[RowT],
         *,
         epoch: int = 0,
@@ -387,7 +387,7 @@ class History:
             self.queued_bytes += len(line.data)
             self._changed.set()
 
-    def _stamp(self, kind: Kind[Any], at_ms: int, epoch: int, cycle: int) -> Stamp:
+    def _stamp(self, kind: RowKind[Any], at_ms: int, epoch: int, cycle: int) -> Stamp:
         self._lines += 1
         author = self._author
         line_id = f"{self._nonce}-{self._lines}"
@@ -398,7 +398,7 @@ class History:
 
     @staticmethod
     def _lines_of(
-        kind: Kind[Any], rows: Sequence[Any], stamp: Callable[[], Stamp]
+        kind: RowKind[Any], rows: Sequence[Any], stamp: Callable[[], Stamp]
     ) -> Iterator[_Line]:
         if kind.is_packed:
             for some in batched(rows, ROWS_A_LINE):

@@ -20,7 +20,7 @@ from broker_ctl.cli.runtime.output import (
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     audit_fields,
     change_options,
     check_and_confirm,
@@ -36,7 +36,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.errors import CorruptRecord
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
 
 
 # ``broker-ctl drain`` and ``undrain``: empty a broker, now or later, and use it again.
@@ -114,7 +114,7 @@ def drain(
         raise click.UsageError("--wait is for drains that begin now, not with --at")
     terms = {"begins_ms": begins_ms, "ends_ms": ends_ms, "until_restart": until_restart or None}
     body = audit_fields(reason) | {key: value for key, value in terms.items() if value is not None}
-    change = Change("PUT", _drain_path(broker), {"force": "true"} if force else {}, body)
+    change = VerbChange("PUT", _drain_path(broker), {"force": "true"} if force else {}, body)
     found = send_dry_run(target, change)
     sentence = _forecast_sentence(broker, found)
     if not confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
@@ -134,7 +134,7 @@ def undrain(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
 
     A drain that is scheduled is cancelled.
     """
-    change = Change("DELETE", _drain_path(broker))
+    change = VerbChange("DELETE", _drain_path(broker))
     if not send_dry_run(target, change)["was_drained"]:
         report_result(target, "nothing", f"{broker} is not being drained")
     elif confirm(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
@@ -194,7 +194,7 @@ def _drain_path(broker_id: str) -> str:
     return f"{_DRAINS}/{quote(broker_id, safe=':')}"
 
 
-async def _drain_row(client: "Client", broker_id: str) -> dict[str, Any]:
+async def _drain_row(client: "DaemonClient", broker_id: str) -> dict[str, Any]:
     """The progress of a broker's drain.
 
     Raises:
@@ -305,7 +305,7 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
         why = f": {state['reason']}" if state["reason"] else ""
         report_result(target, "paused_already", f"already paused{by}{why}", pause=state)
         return
-    change = Change("PUT", _PAUSE, body=audit_fields(reason))
+    change = VerbChange("PUT", _PAUSE, body=audit_fields(reason))
     if check_and_confirm(target, change, "pause the balancing", dry_run=dry_run, yes=yes):
         row = send(target, change).json()
         report_result(target, "paused", "paused until broker-ctl resume", pause=row)
@@ -316,7 +316,7 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
 @daemon_options
 def resume(target: Target, *, dry_run: bool, yes: bool) -> None:
     """Resume automatic balancing after a pause."""
-    change = Change("DELETE", _PAUSE)
+    change = VerbChange("DELETE", _PAUSE)
     if not send_dry_run(target, change)["was_paused"]:
         report_result(target, "nothing", "balancing is not paused")
     elif confirm(target, "resume the balancing", dry_run=dry_run, yes=yes):
@@ -692,7 +692,7 @@ def _propose(
     plan = _seen(target, plan_id, make)
     if plan is None:
         return
-    change = Change("POST", _path(plan["id"]), body=audit_fields(reason))
+    change = VerbChange("POST", _path(plan["id"]), body=audit_fields(reason))
     if check_and_confirm(target, change, f"propose plan {plan['id']}", dry_run=dry_run, yes=yes):
         row = send(target, change).json()
         sentence = f"plan {row['id']} waits for an approval: broker-ctl plan --approve {row['id']}"
@@ -714,7 +714,7 @@ def _approve(
         return
     plan_id = plan["id"]
     seen = {**audit_fields(reason), "digest": plan["digest"]}
-    change = Change("PUT", _path(plan_id), body=seen)
+    change = VerbChange("PUT", _path(plan_id), body=seen)
     if not check_and_confirm(target, change, f"carry out plan {plan_id}", dry_run=dry_run, yes=yes):
         return
     row = send(target, change).json()
@@ -752,7 +752,7 @@ def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool
             report_result(target, "nothing", "no plan is in progress")
             return
         plan_id = ids[0]
-    change = Change("DELETE", _path(plan_id), body=audit_fields(reason))
+    change = VerbChange("DELETE", _path(plan_id), body=audit_fields(reason))
     if check_and_confirm(target, change, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
         row = send(target, change).json()
         report_result(target, row["state"], _sentence_of_plan(row), plan=row)

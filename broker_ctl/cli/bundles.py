@@ -8,7 +8,7 @@ import click
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     audit_fields,
     change_options,
@@ -20,7 +20,7 @@ from broker_ctl.cli.runtime.verbs import (
 )
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
     from broker_ctl.core.model.names import Bundle, Namespace, Topic
 
 
@@ -41,13 +41,13 @@ Examples:
 """
 
 
-async def owner_rows(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
+async def owner_rows(client: "DaemonClient", namespace: "Namespace") -> list[dict[str, Any]]:
     """The owners of the bundles of a namespace."""
     rows: list[dict[str, Any]] = await client.get(_OWNERS, {"namespace": str(namespace)})
     return rows
 
 
-async def owner_row(client: "Client", bundle: "Bundle") -> dict[str, Any]:
+async def owner_row(client: "DaemonClient", bundle: "Bundle") -> dict[str, Any]:
     """The owner of a bundle.
 
     Raises:
@@ -112,8 +112,8 @@ def split(
     if algorithm:
         query["splitAlgorithmName"] = algorithm
 
-    def split_request(span: str) -> Change:
-        return Change("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
+    def split_request(span: str) -> VerbChange:
+        return VerbChange("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
 
     found = send_dry_run(target, split_request(label))
     bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
@@ -125,7 +125,7 @@ def split(
     if not confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         return
 
-    async def split_bundle(client: "Client") -> list[str]:
+    async def split_bundle(client: "DaemonClient") -> list[str]:
         before = {row["bundle"] for row in await owner_rows(client, namespace)}
         await client.request("PUT", split_request(span).path, query, points or None)
         rows = await owner_rows(client, namespace)
@@ -166,7 +166,7 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     owners = " and ".join(sorted({ring[one] or "no owner" for one in (left, right)}))
     sentence = f"merge {left} and {right.range} of {owners}"
     query = {"with": str((right if name == left else left).range), "by": audit_fields("")["by"]}
-    change = Change("PUT", bundle_path(name, "merge"), query)
+    change = VerbChange("PUT", bundle_path(name, "merge"), query)
     found = send_dry_run(target, change)
     if note := found.get("note"):
         sentence = f"{sentence}; {note}"
@@ -278,7 +278,7 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Bundle
 
     name = Bundle.parse(bundle)
-    change = Change("PUT", bundle_path(name, "unload"))
+    change = VerbChange("PUT", bundle_path(name, "unload"))
     held = send_dry_run(target, change)["owner"]
     if held is None:
         report_result(target, "nothing", f"{name} has no owner: nothing to unload")
@@ -305,7 +305,7 @@ def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: b
 
     name = Bundle.parse(bundle)
     query = {"destinationBroker": destination, "by": audit_fields("")["by"]}
-    change = Change("PUT", bundle_path(name, "unload"), query)
+    change = VerbChange("PUT", bundle_path(name, "unload"), query)
     held = send_dry_run(target, change)["from"]
     if held == destination:
         report_result(target, "nothing", f"{destination} already owns {name}")
@@ -327,13 +327,13 @@ bundles.add_command(split)
 bundles.add_command(merge)
 
 
-async def _rows_with_load(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
+async def _rows_with_load(client: "DaemonClient", namespace: "Namespace") -> list[dict[str, Any]]:
     """The bundles in ring order with their load, None if unknown."""
     rows, loads = await owner_rows(client, namespace), await _loads(client)
     return [{**row, **_load_of(loads.get(row["bundle"], {}))} for row in rows]
 
 
-async def _loads(client: "Client") -> dict[str, Mapping[str, Any]]:
+async def _loads(client: "DaemonClient") -> dict[str, Mapping[str, Any]]:
     """The load of the busiest bundles of the cluster; empty without a leader."""
     from broker_ctl.errors import HttpError
 
@@ -399,7 +399,7 @@ def lookup(target: Target, *, topic: str) -> None:
         print_facts("", found | {"redirects": " -> ".join(found["redirects"])})
 
 
-async def look_up(client: "Client", topic: "Topic") -> dict[str, Any]:
+async def look_up(client: "DaemonClient", topic: "Topic") -> dict[str, Any]:
     """The broker and the bundle of a topic, with the redirects of the lookup."""
     from urllib.parse import quote
 
@@ -476,7 +476,7 @@ def create(
 
     name = Namespace.parse(namespace)
     body = None if bundles is None else {"bundles": {"numBundles": bundles}}
-    change = Change("PUT", namespace_path(name), body=body)
+    change = VerbChange("PUT", namespace_path(name), body=body)
     found = send_dry_run(target, change)
     sentence = f"create {name} with {found['bundles']} bundles"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
@@ -506,7 +506,7 @@ def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    change = Change("DELETE", namespace_path(name))
+    change = VerbChange("DELETE", namespace_path(name))
     if check_and_confirm(target, change, f"delete {name}", dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted {name}")
@@ -525,7 +525,7 @@ def namespaces_unload(target: Target, *, namespace: str, dry_run: bool, yes: boo
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    change = Change("PUT", f"{namespace_path(name)}/unload")
+    change = VerbChange("PUT", f"{namespace_path(name)}/unload")
     owners = send_dry_run(target, change)["owners"]
     if not owners:
         report_result(target, "nothing", f"no bundle of {name} has an owner: nothing to unload")
@@ -565,7 +565,7 @@ def set_clusters(
     target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
     """Set the clusters of NAMESPACE, replacing all previous ones."""
-    change = Change("POST", _replication_path(namespace), body=list(clusters))
+    change = VerbChange("POST", _replication_path(namespace), body=list(clusters))
     sentence = f"set the clusters of {namespace} to {', '.join(clusters)}"
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
@@ -579,7 +579,7 @@ def _replication_path(namespace: str) -> str:
     return f"{namespace_path(Namespace.parse(namespace))}/replication"
 
 
-async def _names(client: "Client", tenant: str | None) -> list[str]:
+async def _names(client: "DaemonClient", tenant: str | None) -> list[str]:
     from urllib.parse import quote
 
     tenants = [tenant] if tenant else await client.get("/admin/v2/tenants")
@@ -617,7 +617,7 @@ def create_partitioned_topic(
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)
-    change = Change("PUT", _partitions_path(name), body=partitions)
+    change = VerbChange("PUT", _partitions_path(name), body=partitions)
     sentence = f"create {name} with {partitions} partitions"
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
@@ -641,7 +641,7 @@ def update_partitioned_topic(
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"update {name} from {held} to {partitions} partitions"
-    change = Change("POST", _partitions_path(name), body=partitions)
+    change = VerbChange("POST", _partitions_path(name), body=partitions)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "updated", f"{name} now has {partitions} partitions")
@@ -661,7 +661,7 @@ def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: 
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"delete partitioned topic {name}, which has {held} partitions"
-    change = Change("DELETE", _partitions_path(name))
+    change = VerbChange("DELETE", _partitions_path(name))
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted partitioned topic {name}")
@@ -676,7 +676,7 @@ def list_partitioned_topics(target: Target, *, namespace: str) -> None:
 
     name = Namespace.parse(namespace)
 
-    async def names_of(client: "Client") -> list[str]:
+    async def names_of(client: "DaemonClient") -> list[str]:
         lists = [await client.get(f"/admin/v2/{domain}/{name}/partitioned") for domain in DOMAINS]
         return [topic for topics in lists for topic in topics]
 
@@ -731,7 +731,7 @@ PARTITIONED_VERBS: Final = (
 )
 
 
-async def _look_up_all(client: "Client", topic: "Topic") -> list[dict[str, Any]]:
+async def _look_up_all(client: "DaemonClient", topic: "Topic") -> list[dict[str, Any]]:
     import asyncio
 
     from broker_ctl.core.model.names import Topic
@@ -750,7 +750,7 @@ async def _look_up_all(client: "Client", topic: "Topic") -> list[dict[str, Any]]
     return [found[name] for name in names]
 
 
-async def _partitions_of(client: "Client", topic: "Topic") -> int:
+async def _partitions_of(client: "DaemonClient", topic: "Topic") -> int:
     """The number of partitions.
 
     Raises:
@@ -817,7 +817,7 @@ def topics_unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> No
     if owner is None:
         report_result(target, "nothing", f"{bundle} has no owner: {name} is not loaded")
         return
-    change = Change("PUT", f"/admin/v2/{topic_path(name)}/unload")
+    change = VerbChange("PUT", f"/admin/v2/{topic_path(name)}/unload")
     sentence = f"unload {name} of {bundle} at {owner}"
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
@@ -844,7 +844,7 @@ for _verb in PARTITIONED_VERBS:
 topics.add_command(lookup)
 
 
-async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:
+async def _bundle_row(client: "DaemonClient", topic: "Topic") -> dict[str, Any]:
     from broker_ctl.core.model.names import Bundle
 
     # A lookup would assign an unowned bundle.
@@ -852,6 +852,6 @@ async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:
     return await owner_row(client, Bundle.parse(f"{topic.namespace}/{span}"))
 
 
-async def _range_of(client: "Client", topic: "Topic") -> str:
+async def _range_of(client: "DaemonClient", topic: "Topic") -> str:
     path = f"/lookup/v2/topic/{topic_path(topic)}/bundle"
     return (await client.request("GET", path)).body.decode()

@@ -20,7 +20,7 @@ from broker_ctl.cli.runtime.output import (
 )
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     change_options,
     check_and_confirm,
@@ -32,7 +32,7 @@ from broker_ctl.cli.runtime.verbs import (
 )
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
 
 
 # Rows of `brokers list`: the live brokers, with data of the leader and the controller.
@@ -44,7 +44,7 @@ _CLUSTER: Final = "/control/v1/cluster"
 _CONTROLLER: Final = "/control/v1/partitions/controller"
 
 
-async def broker_rows(client: "Client") -> list[dict[str, Any]]:
+async def broker_rows(client: "DaemonClient") -> list[dict[str, Any]]:
     """One row per live broker; unknown fields are None."""
     # Every daemon knows the live brokers; an unreachable daemon fails here.
     ids = await client.get(_BROKERS)
@@ -64,7 +64,7 @@ async def broker_rows(client: "Client") -> list[dict[str, Any]]:
     ]
 
 
-async def _leader(client: "Client") -> str | None:
+async def _leader(client: "DaemonClient") -> str | None:
     from broker_ctl.errors import HttpError
 
     try:
@@ -74,7 +74,7 @@ async def _leader(client: "Client") -> str | None:
     return found
 
 
-async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
+async def _cluster_overview(client: "DaemonClient") -> Mapping[str, Any]:
     from broker_ctl.errors import HttpError
 
     try:
@@ -86,7 +86,7 @@ async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
     return overview
 
 
-async def _broker_ids(client: "Client") -> dict[str, int]:
+async def _broker_ids(client: "DaemonClient") -> dict[str, int]:
     """Broker ids by daemon; empty without a controller."""
     from broker_ctl.errors import HttpError
 
@@ -272,7 +272,7 @@ def show(target: Target, *, key: str) -> None:
 @daemon_options
 def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
     """Override KEY with VALUE on all brokers."""
-    change = Change("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
+    change = VerbChange("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
     sentence = f"override {key} with {value} on all brokers"
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
@@ -285,7 +285,7 @@ def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> N
 @daemon_options
 def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
     """Delete the override of KEY: each broker returns to the value with which it started."""
-    change = Change("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
+    change = VerbChange("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
     if not send_dry_run(target, change)["was_overridden"]:
         report_result(target, "nothing", f"{key} is not overridden")
     elif confirm(target, f"delete the override of {key}", dry_run=dry_run, yes=yes):
@@ -293,7 +293,7 @@ def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
         report_result(target, "deleted", f"deleted the override of {key}")
 
 
-async def _rows(client: "Client") -> list[dict[str, Any]]:
+async def _rows(client: "DaemonClient") -> list[dict[str, Any]]:
     names = await client.get(_CONFIGURATION)
     overrides = await client.get(f"{_CONFIGURATION}/values")
     effective = await client.get(f"{_CONFIGURATION}/runtime")

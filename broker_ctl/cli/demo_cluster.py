@@ -18,7 +18,7 @@ from broker_ctl.cli import status_screen
 from broker_ctl.cli.runtime.zookeeper_target import require_private
 from broker_ctl.cli.status_screen import DemoSnapshot, DemoTable
 from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
-from broker_ctl.dataplane.bundles.serve_log import Verdict, judge, merge_logs, read_events
+from broker_ctl.dataplane.bundles.serve_log import OwnershipVerdict, judge, merge_logs, read_events
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
@@ -159,7 +159,9 @@ class DemoCluster:
             verdict, daemons = await self._run(directory, stopped)
         return self._result(verdict, daemons)
 
-    async def _run(self, directory: Path, stopped: asyncio.Event) -> tuple[Verdict, Daemons]:
+    async def _run(
+        self, directory: Path, stopped: asyncio.Event
+    ) -> tuple[OwnershipVerdict, Daemons]:
         async with (
             self._ensemble(directory) as hosts,
             HttpClient(timeout_s=5.0, max_body_bytes=8 << 20) as http,
@@ -301,14 +303,14 @@ class DemoCluster:
         if not self._seen.first and is_whole:
             self._seen.first = float(overview["usage_imbalance"] or 0.0)
 
-    def _check_logs(self, daemons: Daemons, end_ns: int) -> Verdict:
+    def _check_logs(self, daemons: Daemons, end_ns: int) -> OwnershipVerdict:
         # A broker that never served anything has no log.
         logs = [path for d in daemons.all if (path := d.files.serve_log).exists()]
         events = merge_logs(map(read_events, logs))
         expected = self._workload.positions_with_traffic(0.0)
         return judge(events, _TICK_S, expected, end_ns)
 
-    def _result(self, verdict: Verdict, daemons: Daemons) -> DemoResult:
+    def _result(self, verdict: OwnershipVerdict, daemons: Daemons) -> DemoResult:
         newest = self._seen.newest
         return DemoResult(
             brokers=len(daemons.all),

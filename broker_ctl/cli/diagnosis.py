@@ -30,7 +30,7 @@ from broker_ctl.cli.runtime.verbs import watch_option
 from broker_ctl.codec import encode_pretty
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
     from broker_ctl.settings.root import Settings
     from broker_ctl.settings.sources import Reading
 
@@ -452,7 +452,7 @@ def _add_settings(bundle: "BundleFile", reading: "Reading") -> None:
     bundle.add_json("doctor.json", [finding.to_row() for finding in findings])
 
 
-async def _ask(bundle: "BundleFile", client: "Client") -> None:
+async def _ask(bundle: "BundleFile", client: "DaemonClient") -> None:
     """What the daemon, the leader and the controller say; each may be away."""
     from broker_ctl.errors import HttpError
 

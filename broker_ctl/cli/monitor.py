@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from broker_ctl.store.interface import SessionEvent
     from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
-
 # ``broker-ctl brokers monitor``: all load reports, read from ZooKeeper without any daemon.
 
 
@@ -191,7 +190,7 @@ async def _show_once(reader: "ReportReader", options: MonitorOptions) -> None:
         _show(reading, options)
 
 
-def _show(reading: "Reading", options: MonitorOptions) -> None:
+def _show(reading: "MonitorReading", options: MonitorOptions) -> None:
     from broker_ctl.clock import SystemClock
     from broker_ctl.errors import NoNode
 
@@ -288,7 +287,7 @@ class BrokerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MonitorReading:
     """All reports at one moment; ``path_exists``: whether the parent node of reports exists."""
 
     brokers: tuple[BrokerLine, ...]
@@ -305,7 +304,7 @@ class ReportReader:
         # By path: the mzxid of the node, and its decoded content.
         self._known: dict[str, tuple[int, ReportSummary | TimeAverageBrokerData | Skipped]] = {}
 
-    async def read(self) -> Reading:
+    async def read(self) -> MonitorReading:
         """All reports, with the averages that the leader keeps.
 
         Raises:
@@ -324,7 +323,7 @@ class ReportReader:
                 lines.append(BrokerLine(name, report, known))
         skipped = [value for _, value in self._known.values() if isinstance(value, Skipped)]
         skipped.sort(key=lambda one: one.node)
-        return Reading(tuple(lines), tuple(skipped), path_exists)
+        return MonitorReading(tuple(lines), tuple(skipped), path_exists)
 
     def _value(self, path: str) -> ReportSummary | TimeAverageBrokerData | Skipped | None:
         return self._known.get(path, (0, None))[1]
@@ -420,7 +419,7 @@ _COUNTS: Final = ("topics", "bundles", "producers", "consumers", "gained", "lost
 _RATES: Final = ("msg/s in", "msg/s out", "total", "bytes in", "bytes out", "total")
 
 
-def to_row(reading: Reading, wall_ms: int) -> dict[str, Any]:
+def to_row(reading: MonitorReading, wall_ms: int) -> dict[str, Any]:
     """Plain JSON values."""
     return {
         "at_ms": wall_ms,
@@ -467,7 +466,7 @@ def _age_s(line: BrokerLine, wall_ms: int) -> float | None:
     return max(0, wall_ms - updated_ms) / 1000 if updated_ms > 0 else None
 
 
-def show(reading: Reading, wall_ms: int, source: str) -> None:
+def show(reading: MonitorReading, wall_ms: int, source: str) -> None:
     """Print a table of all brokers, a table for each, and the skipped nodes."""
     rows = [_broker_row(line, wall_ms) for line in reading.brokers]
     if rows:
@@ -482,7 +481,7 @@ def show(reading: Reading, wall_ms: int, source: str) -> None:
         print_table(f"skipped: {len(reading.skipped)}", ("node", "why"), skipped)
 
 
-def _no_reports_text(reading: Reading, source: str) -> str:
+def _no_reports_text(reading: MonitorReading, source: str) -> str:
     if reading.path_exists:
         return f"no usable load report at {source}"
     return no_path_text(source)

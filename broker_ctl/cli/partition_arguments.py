@@ -38,7 +38,7 @@ class PartitionName(click.ParamType[dict[str, Any]]):
         return named
 
 
-class Replicas(click.ParamType[tuple[str, list[int]]]):
+class ReplicaList(click.ParamType[tuple[str, list[int]]]):
     """``PARTITION:BROKER,BROKER``: the replicas of one partition, the preferred one first."""
 
     name = "replicas"
@@ -70,7 +70,7 @@ class Rate(click.ParamType[int]):
         return rate
 
 
-class BrokerIds(click.ParamType[list[int]]):
+class BrokerIdList(click.ParamType[list[int]]):
     """``BROKER,BROKER``."""
 
     name = "brokers"

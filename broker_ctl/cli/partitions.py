@@ -9,7 +9,7 @@ from broker_ctl.cli.partition_arguments import (
     PARTITIONS,
     TOPICS,
     PartitionName,
-    Replicas,
+    ReplicaList,
     count_text,
     ids_text,
     lists_of,
@@ -22,7 +22,7 @@ from broker_ctl.cli.reassign import command as reassign
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table, time_text
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     change_options,
     confirm,
@@ -63,7 +63,7 @@ def adopt(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, ye
     """
     path = f"{topic_path(topic)}/topic-id"
     body = {} if topic_id is None else {"topic_id": topic_id}
-    topic_state = send_dry_run(target, Change("PUT", path, body=body))
+    topic_state = send_dry_run(target, VerbChange("PUT", path, body=body))
     if not target.is_json:
         _preview(topic_state)
     given = topic_state["topic_id"]
@@ -72,7 +72,7 @@ def adopt(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, ye
     sentence = f"adopt {what} {under}; replicas that brokers store under another id are deleted"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, **topic_state):
         # Send the id that was shown.
-        topic_state = send(target, Change("PUT", path, body={"topic_id": given})).json()
+        topic_state = send(target, VerbChange("PUT", path, body={"topic_id": given})).json()
         report_result(
             target,
             "adopted",
@@ -176,7 +176,7 @@ def _elect(
     target: Target, kind: str, partitions: list[dict[str, Any]], *, dry_run: bool, yes: bool
 ) -> None:
     body = {"kind": kind, "partitions": partitions}
-    rows = send_dry_run(target, Change("POST", _ELECTIONS, body=body))["partitions"]
+    rows = send_dry_run(target, VerbChange("POST", _ELECTIONS, body=body))["partitions"]
     electable = {partition_name(row) for row in rows if not row["reason"]}
     if rows and not target.is_json:
         preview(
@@ -190,7 +190,7 @@ def _elect(
     if not confirm(target, f"elect {count}", dry_run=dry_run, yes=yes, partitions=rows):
         return
     # The body of the dry run: the partitions that change may be too many to name in a request.
-    rows = send(target, Change("POST", _ELECTIONS, body=body)).json()["partitions"]
+    rows = send(target, VerbChange("POST", _ELECTIONS, body=body)).json()["partitions"]
     elected = [row for row in rows if not row["reason"]]
     refused = [row for row in rows if row["reason"] and partition_name(row) in electable]
     sentence = f"elected {count_text(len(elected), f'{kind} leader')}"
@@ -341,7 +341,7 @@ _LISTED: Final = (
 _PARTITIONS: Final = click.IntRange(1, 10_000)
 _PARTITIONS_REPLICAS: Final = click.option(
     "--replicas",
-    type=Replicas(),
+    type=ReplicaList(),
     multiple=True,
     metavar="PARTITION:BROKER,BROKER",
     help="Replicas of one partition as broker ids, the preferred one first; once per partition.",
@@ -407,13 +407,13 @@ def create(
     if not replicas:
         body = {**rules, "partitions": partitions, "replication_factor": replication_factor}
     path = topic_path(topic)
-    rows = send_dry_run(target, Change("PUT", path, body=body))["partitions"]
+    rows = send_dry_run(target, VerbChange("PUT", path, body=body))["partitions"]
     _preview_of_partitions(target, rows)
     sentence = f"create {topic} with {count_text(len(rows), 'partition')}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         # Send the replicas that were shown, even if brokers have come or gone since.
         body = {**rules, "replicas": _replica_lists(rows)}
-        send(target, Change("PUT", path, body=body))
+        send(target, VerbChange("PUT", path, body=body))
         made = f"created {topic} with {count_text(len(rows), 'partition')}"
         report_result(target, "created", made, partitions=rows)
 
@@ -478,12 +478,12 @@ def grow(
     """
     path = topic_path(topic)
     body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
-    rows = send_dry_run(target, Change("POST", path, body=body))["partitions"]
+    rows = send_dry_run(target, VerbChange("POST", path, body=body))["partitions"]
     _preview_of_partitions(target, rows)
     sentence = f"add {count_text(len(rows), 'partition')} to {topic}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         body = {"partitions": partitions, "replicas": _replica_lists(rows)}
-        send(target, Change("POST", path, body=body))
+        send(target, VerbChange("POST", path, body=body))
         report_result(target, "grown", f"{topic} now has {partitions} partitions", partitions=rows)
 
 
@@ -524,10 +524,10 @@ def alter(
         )
     body = {name.replace("-", "_"): given[name] for name in (*changed, *reset)}
     path = f"{topic_path(topic)}/rules"
-    result = send_dry_run(target, Change("POST", path, body=body))
+    result = send_dry_run(target, VerbChange("POST", path, body=body))
     sentence = f"change {topic}: {_rules_change(result)}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, **result):
-        result = send(target, Change("POST", path, body=body)).json()
+        result = send(target, VerbChange("POST", path, body=body)).json()
         report_result(target, "altered", f"changed {topic}: {_rules_change(result)}", **result)
 
 
@@ -542,10 +542,10 @@ def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     are deleted when it returns.
     """
     path = topic_path(topic)
-    count = send_dry_run(target, Change("DELETE", path))["partitions"]
+    count = send_dry_run(target, VerbChange("DELETE", path))["partitions"]
     sentence = f"delete {topic}: {count_text(count, 'partition')}, and all their records"
     if confirm(target, sentence, dry_run=dry_run, yes=yes):
-        send(target, Change("DELETE", path))
+        send(target, VerbChange("DELETE", path))
         report_result(
             target,
             "deleting",

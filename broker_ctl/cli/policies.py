@@ -8,7 +8,7 @@ import click
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     change_options,
     check_and_confirm,
@@ -21,7 +21,7 @@ from broker_ctl.cli.runtime.verbs import (
 )
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
 
 
 # ``broker-ctl anti-affinity``: groups of namespaces that are kept apart.
@@ -89,7 +89,7 @@ def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> No
 def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
     """Put NAMESPACE into GROUP, removing it from its previous group."""
     change, sentence = (
-        Change("POST", _path(namespace), body=group),
+        VerbChange("POST", _path(namespace), body=group),
         f"put {namespace} into group {group}",
     )
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
@@ -103,7 +103,7 @@ def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool
 @daemon_options
 def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Remove NAMESPACE from its group."""
-    change = Change("DELETE", _path(namespace))
+    change = VerbChange("DELETE", _path(namespace))
     found = send_dry_run(target, change)
     if found["group"] is None:
         report_result(target, "nothing", f"{namespace} is not in a group")
@@ -189,7 +189,7 @@ def create(
     if not data:
         raise click.UsageError("an address is required: --service-url or --broker-url")
     sentence = f"create cluster {cluster} at {', '.join(map(str, data.values()))}"
-    change = Change("PUT", _path_of_clusters(cluster), body=data)
+    change = VerbChange("PUT", _path_of_clusters(cluster), body=data)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "created", f"created cluster {cluster}")
@@ -211,7 +211,7 @@ def update(
         )
     data = {**target.run(lambda client: client.get(_path_of_clusters(cluster))), **changed}
     sentence = f"change cluster {cluster}: {', '.join(f'{k} {v}' for k, v in changed.items())}"
-    change = Change("POST", _path_of_clusters(cluster), body=data)
+    change = VerbChange("POST", _path_of_clusters(cluster), body=data)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "updated", f"updated cluster {cluster}")
@@ -233,7 +233,7 @@ def set_peers(
 ) -> None:
     """Set the peers of CLUSTER, to which its clients are redirected for namespaces outside it."""
     sentence = f"make {', '.join(peers) or 'none'} the peers of cluster {cluster}"
-    change = Change("POST", _path_of_clusters(cluster, "/peers"), body=list(peers))
+    change = VerbChange("POST", _path_of_clusters(cluster, "/peers"), body=list(peers))
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "set", f"set the peers of cluster {cluster}")
@@ -245,7 +245,7 @@ def set_peers(
 @daemon_options
 def delete(target: Target, *, cluster: str, dry_run: bool, yes: bool) -> None:
     """Delete CLUSTER; refused while a tenant may use it or a policy exists for it."""
-    change = Change("DELETE", _path_of_clusters(cluster))
+    change = VerbChange("DELETE", _path_of_clusters(cluster))
     if check_and_confirm(target, change, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted cluster {cluster}")
@@ -331,7 +331,7 @@ def failure_domains_set_(
     """Set the brokers of the domain NAME; a broker belongs to at most one domain."""
     cluster = cluster_of(target, cluster)
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
-    change = Change("POST", _path_of_failure_domains(cluster, name), body={"brokers": brokers})
+    change = VerbChange("POST", _path_of_failure_domains(cluster, name), body={"brokers": brokers})
     found = send_dry_run(target, change)
     if found["not_alive"]:
         echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
@@ -351,7 +351,7 @@ def failure_domains_delete(
     """Delete the domain NAME; its brokers are then in no domain."""
     cluster = cluster_of(target, cluster)
     change, sentence = (
-        Change("DELETE", _path_of_failure_domains(cluster, name)),
+        VerbChange("DELETE", _path_of_failure_domains(cluster, name)),
         f"delete failure domain {name}",
     )
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
@@ -518,7 +518,7 @@ def isolation_policies_set_(
         body["unload_scope"] = unload_scope
     unloading = f", unloading {unload_scope}" if unload_scope else ""
     sentence = f"give {', '.join(namespaces)} to {', '.join(primary)} by policy {name}{unloading}"
-    change = Change("POST", _path_of(cluster, name), body=body)
+    change = VerbChange("POST", _path_of(cluster, name), body=body)
     found = send_dry_run(target, change)
     if not found["primary"] and not found["secondary"]:
         echo(
@@ -542,7 +542,10 @@ def isolation_policies_delete(
 ) -> None:
     """Delete the policy NAME; its brokers then serve all namespaces."""
     cluster = cluster_of(target, cluster)
-    change, sentence = Change("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
+    change, sentence = (
+        VerbChange("DELETE", _path_of(cluster, name)),
+        f"delete isolation policy {name}",
+    )
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted isolation policy {name}")
@@ -654,7 +657,7 @@ def tenants_create(
     """Create TENANT."""
     info = target.run(lambda client: _info(client, clusters, roles))
     sentence = f"create tenant {tenant}, allowed in {', '.join(info['allowedClusters'])}"
-    change = Change("PUT", _path_of_tenants(tenant), body=info)
+    change = VerbChange("PUT", _path_of_tenants(tenant), body=info)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "created", f"created tenant {tenant}")
@@ -686,7 +689,7 @@ def tenants_update(
         f"let tenant {tenant} use {', '.join(info['allowedClusters'])}, "
         f"administered by {', '.join(info['adminRoles']) or 'nobody'}"
     )
-    change = Change("POST", _path_of_tenants(tenant), body=info)
+    change = VerbChange("POST", _path_of_tenants(tenant), body=info)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "updated", f"updated tenant {tenant}")
@@ -698,14 +701,14 @@ def tenants_update(
 @daemon_options
 def tenants_delete(target: Target, *, tenant: str, dry_run: bool, yes: bool) -> None:
     """Delete TENANT; refused while it has namespaces."""
-    change = Change("DELETE", _path_of_tenants(tenant))
+    change = VerbChange("DELETE", _path_of_tenants(tenant))
     if check_and_confirm(target, change, f"delete tenant {tenant}", dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted tenant {tenant}")
 
 
 async def _info(
-    client: "Client", clusters: tuple[str, ...], roles: tuple[str, ...]
+    client: "DaemonClient", clusters: tuple[str, ...], roles: tuple[str, ...]
 ) -> dict[str, Any]:
     """A new tenant; by default it may use all clusters, as with pulsar-admin."""
     allowed = list(clusters) or await client.get("/admin/v2/clusters")

@@ -11,7 +11,7 @@ from broker_ctl.cli.partition_arguments import (
     PARTITIONS,
     REASSIGNMENTS,
     THROTTLE,
-    BrokerIds,
+    BrokerIdList,
     PartitionName,
     Rate,
     count_text,
@@ -24,7 +24,7 @@ from broker_ctl.cli.runtime.output import duration_text, echo, echo_json, print_
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     change_options,
     confirm,
@@ -35,8 +35,7 @@ from broker_ctl.cli.runtime.verbs import (
 from broker_ctl.core.model.load import throughput_text
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
-
+    from broker_ctl.cli.runtime.client import DaemonClient
 
 # Progress of reassignments.
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("partition", "target", "in sync", "not in sync yet")
 
 
-class Pace:
+class ReassignPace:
     """Estimates the remaining time from the pace so far."""
 
     def __init__(self, total: int, began_s: float) -> None:
@@ -87,10 +86,10 @@ def wait_reassigned(target: Target, partitions: Sequence[Mapping[str, Any]] | No
 
     chosen = None if partitions is None else {partition_name(row) for row in partitions}
 
-    async def follow(client: "Client") -> None:
-        pace = Pace(len((await ask(client))["rows"]), time.monotonic())
+    async def follow(client: "DaemonClient") -> None:
+        pace = ReassignPace(len((await ask(client))["rows"]), time.monotonic())
         if chosen is not None:
-            pace = Pace(len(chosen), time.monotonic())
+            pace = ReassignPace(len(chosen), time.monotonic())
 
         def stage_of(answer: Mapping[str, Any]) -> Stage:
             rows = answer["rows"]
@@ -99,7 +98,7 @@ def wait_reassigned(target: Target, partitions: Sequence[Mapping[str, Any]] | No
 
         await poll_until(target, lambda: ask(client), stage_of, lambda answer: not answer["rows"])
 
-    async def ask(client: "Client") -> dict[str, Any]:
+    async def ask(client: "DaemonClient") -> dict[str, Any]:
         rows = await client.get(REASSIGNMENTS)
         return {"rows": [row for row in rows if chosen is None or partition_name(row) in chosen]}
 
@@ -129,7 +128,7 @@ def throttle(target: Target, *, rate: int | None, remove: bool, dry_run: bool, y
     """
     if (rate is None) is not remove:
         raise click.UsageError("either RATE or --remove is required")
-    change = Change("POST", f"{REASSIGNMENTS}/throttle", body={THROTTLE: rate})
+    change = VerbChange("POST", f"{REASSIGNMENTS}/throttle", body={THROTTLE: rate})
     result = send_dry_run(target, change)
     if confirm(target, f"copy {_change_text(result)}", dry_run=dry_run, yes=yes, **result):
         result = send(target, change).json()
@@ -180,7 +179,7 @@ def command() -> None:
 @command.command(epilog=_EXAMPLES)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option(
-    "--brokers", type=BrokerIds(), required=True, help="Broker ids of the target brokers."
+    "--brokers", type=BrokerIdList(), required=True, help="Broker ids of the target brokers."
 )
 @click.option(
     "--out",
@@ -377,7 +376,7 @@ def _check_all(
     """Have all requests checked before the first of them is sent."""
     rows: list[dict[str, Any]] = []
     for body in _bodies(partitions, others):
-        found = send_dry_run(target, Change(method, REASSIGNMENTS, body=body))
+        found = send_dry_run(target, VerbChange(method, REASSIGNMENTS, body=body))
         if THROTTLE in others and THROTTLE not in found:
             raise click.ClickException(
                 "the controller is of a release without a throttle, and would move without one"
@@ -394,7 +393,7 @@ def _carry_out(
     count = 0
     for body in _bodies(partitions, others):
         try:
-            send(target, Change(method, REASSIGNMENTS, body=body))
+            send(target, VerbChange(method, REASSIGNMENTS, body=body))
         except HttpError as error:
             if not count:
                 raise

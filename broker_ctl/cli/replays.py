@@ -20,11 +20,11 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.runtime.output import print_table
-from broker_ctl.simulation.plots import Chart, Curve
+from broker_ctl.simulation.plots import Chart, PlotCurve
 from broker_ctl.simulation.replay.cluster import Moved
 from broker_ctl.simulation.replay.replay import POLICIES, Baseline, replay
 from broker_ctl.simulation.replay.scores import Scores, bound_of, scores_of
-from broker_ctl.simulation.workload.scenario_workload import Source, scenario_of
+from broker_ctl.simulation.workload.scenario_workload import WorkloadSource, scenario_of
 
 # Replays of scenarios under policies, and their results.
 
@@ -37,7 +37,7 @@ BALANCE: Final = "balance"
 class Run:
     """A scenario under a policy."""
 
-    source: Source
+    source: WorkloadSource
     policy: str
     contestant: Baseline
 
@@ -50,7 +50,7 @@ class ReplayResult:
     policy: str
     bound: float
     scores: Scores
-    curve: Curve
+    curve: PlotCurve
     moves: tuple[Moved, ...]
 
 
@@ -74,7 +74,7 @@ def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
         policy=run.policy,
         bound=bound_of(found),
         scores=scores_of(record),
-        curve=Curve.of(run.policy, record),
+        curve=PlotCurve.of(run.policy, record),
         moves=record.moves,
     )
 

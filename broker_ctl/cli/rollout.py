@@ -10,7 +10,7 @@ import click
 
 from broker_ctl.cli.rollout_driver import (
     PATH,
-    Progress,
+    RolloutProgress,
     print_rollout,
     scope_body,
     scope_options,
@@ -21,7 +21,7 @@ from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.secret_files import require_private
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
-    Change,
+    VerbChange,
     VerbGroup,
     audit_fields,
     change_options,
@@ -300,7 +300,7 @@ def run(
         "accept_overload": accept_overload,
         **audit_fields(reason),
     }
-    change = Change("PUT", PATH, body=body)
+    change = VerbChange("PUT", PATH, body=body)
     found = send_dry_run(target, change)
     if confirm(target, _sentence(found), dry_run=dry_run, yes=yes, plan=found):
         send(target, change)
@@ -326,7 +326,7 @@ def resume(
     A broker whose restart failed is drained and restarted once more.
     """
     restarting = hook_of(hook)
-    change = Change("POST", f"{PATH}/resume", body=audit_fields(reason))
+    change = VerbChange("POST", f"{PATH}/resume", body=audit_fields(reason))
     found = send_dry_run(target, change)
     if confirm(target, f"continue rollout {found['id']}", dry_run=dry_run, yes=yes, rollout=found):
         send(target, change)
@@ -339,7 +339,7 @@ def drive(target: Target, hook: "RestartHook") -> None:
 
     from broker_ctl.cli.rollout_driver import Driver
 
-    progress = Progress(target)
+    progress = RolloutProgress(target)
     row = asyncio.run(Driver(target, hook, progress.show).run())
     if not target.is_json:
         print_rollout(row)
@@ -425,7 +425,7 @@ def abort(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
 
 
 def _act(target: Target, act: str, reason: str, *, dry_run: bool, yes: bool) -> None:
-    change = Change("POST", f"{PATH}/{act}", body=audit_fields(reason))
+    change = VerbChange("POST", f"{PATH}/{act}", body=audit_fields(reason))
     if check_and_confirm(target, change, f"{act} the rollout", dry_run=dry_run, yes=yes):
         row = send(target, change).json()
         report_result(target, row["state"], f"rollout {row['id']} is {row['state']}", rollout=row)
@@ -479,13 +479,13 @@ def rollback(
             f"rollout {row['id']} has restarted no broker; broker-ctl rollout abort ends it"
         )
     by = audit_fields(reason)
-    again = Change(
+    again = VerbChange(
         "PUT",
         PATH,
         body={**scope_body(",".join(names), "1", ""), "accept_overload": accept_overload, **by},
     )
     is_over = row["state"] in _ROLLBACK_OVER
-    first = again if is_over else Change("POST", f"{PATH}/abort", body=by)
+    first = again if is_over else VerbChange("POST", f"{PATH}/abort", body=by)
     sentence = f"restart {len(names)} brokers again: {', '.join(names)}"
     if not check_and_confirm(target, first, sentence, dry_run=dry_run, yes=yes):
         return

@@ -19,9 +19,8 @@ from broker_ctl.errors import HttpError, RestartFailed
 from broker_ctl.tasks import TaskScope, wait_until
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
     from broker_ctl.http_client import HttpClient, HttpReply
-
 
 # Which brokers a rollout restarts, as options.
 
@@ -75,7 +74,7 @@ def scope_body(brokers: str, max_unavailable: str, canary: str) -> dict[str, Any
 _COLUMNS: Final = ("broker", "state", "since", "waits for")
 
 
-class Progress:
+class RolloutProgress:
     """One line on stderr for each change of a broker; nothing with --output json."""
 
     def __init__(self, target: Target) -> None:
@@ -420,7 +419,7 @@ class Driver:
             HttpError: none answers for two minutes.
         """
 
-        async def ask(client: "Client") -> dict[str, Any]:
+        async def ask(client: "DaemonClient") -> dict[str, Any]:
             found: dict[str, Any] = await client.get(PATH)
             return found
 
@@ -506,7 +505,7 @@ class Driver:
             if broker["state"] not in states:
                 return False
 
-            async def put(client: "Client") -> Any:
+            async def put(client: "DaemonClient") -> Any:
                 body = {"event": event, "detail": detail}
                 return await client.request("PUT", path, json=body)
 
@@ -520,10 +519,10 @@ class Driver:
         raise refused
 
     async def _ask(
-        self, ask: "Callable[[Client], Awaitable[_T]]", patience_s: float = _PATIENCE_S
+        self, ask: "Callable[[DaemonClient], Awaitable[_T]]", patience_s: float = _PATIENCE_S
     ) -> _T:
         """The answer of the first broker that gives one."""
-        from broker_ctl.cli.runtime.client import Client
+        from broker_ctl.cli.runtime.client import DaemonClient
 
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + patience_s
@@ -532,7 +531,7 @@ class Driver:
                 target = replace(self._target, url=url)
                 trust = target.trust()
                 try:
-                    async with Client(url, target.token, target.tls, 10.0, trust) as client:
+                    async with DaemonClient(url, target.token, target.tls, 10.0, trust) as client:
                         answer = await ask(client)
                 except HttpError as error:
                     failed = error

@@ -20,7 +20,7 @@ from broker_ctl.core.model.broker import printable
 
 if TYPE_CHECKING:
     from broker_ctl.cli.replays import ReplayResult, Run
-    from broker_ctl.simulation.workload.scenario_workload import Source
+    from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 
 
 # Options of ``broker-ctl simulate``: scenarios and outputs.
@@ -62,21 +62,23 @@ class ScenarioOptions:
         """Files that are read."""
         return tuple(path for path in (self.trace, self.events) if path is not None)
 
-    def sources(self) -> "list[Source]":
+    def sources(self) -> "list[WorkloadSource]":
         """The sources of the scenarios, without duplicates.
 
         Raises:
             UsageError: options contradict each other, or there is no such scenario.
         """
-        from broker_ctl.simulation.workload.scenario_workload import Source
+        from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 
         self._check()
         if self.trace is not None:
             # The name of a file may have control characters, which tables must not print.
             name = printable(self.trace.stem)
-            return [Source(name, 0, self.brokers, None, self.trace, self.events)]
+            return [WorkloadSource(name, 0, self.brokers, None, self.trace, self.events)]
         hours = _DAY_HOURS if self.hours is None else self.hours
-        return [Source(name, hours, self.brokers, self.seed) for name in self._all_names(hours)]
+        return [
+            WorkloadSource(name, hours, self.brokers, self.seed) for name in self._all_names(hours)
+        ]
 
     def _check(self) -> None:
         if self.names and self.is_all:
@@ -359,7 +361,7 @@ def _scenario_rows() -> list[dict[str, Any]]:
     ]
 
 
-def _export(sources: "Sequence[Source]", path: Path) -> None:
+def _export(sources: "Sequence[WorkloadSource]", path: Path) -> None:
     from broker_ctl.cli.runtime.output import atomic_output
     from broker_ctl.simulation.traces.trace_files import write_traffic
     from broker_ctl.simulation.workload.scenario_workload import scenario_of
@@ -372,7 +374,7 @@ def _export(sources: "Sequence[Source]", path: Path) -> None:
 
 
 def _runs(
-    sources: "Sequence[Source]",
+    sources: "Sequence[WorkloadSource]",
     policies: tuple[str, ...],
     config: Path | None,
     overrides: tuple[str, ...],

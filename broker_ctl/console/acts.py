@@ -51,7 +51,7 @@ class ActRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ConsoleAct:
     """One act.
 
     Attributes:
@@ -70,7 +70,7 @@ class Act:
     plan: Callable[[Fields], ActRequest] | None = None
 
 
-def fields_of(act: Act, given: Mapping[str, str]) -> Fields:
+def fields_of(act: ConsoleAct, given: Mapping[str, str]) -> Fields:
     """The fields of an act, from what a form sends.
 
     Raises:
@@ -162,12 +162,12 @@ def _resume(_: Fields) -> ActRequest:
     return ActRequest("DELETE", _PAUSE, "broker-ctl resume")
 
 
-def _rollout_act(title: str, verb: str) -> Act:
+def _rollout_act(title: str, verb: str) -> ConsoleAct:
     def request(given: Fields) -> ActRequest:
         command = _with_reason(f"broker-ctl rollout {verb}", given)
         return ActRequest("POST", f"{_ROLLOUT}/{verb}", command, body=_reasoned(given))
 
-    return Act(title, (), request, Operation.DRAIN, has_reason=True)
+    return ConsoleAct(title, (), request, Operation.DRAIN, has_reason=True)
 
 
 def _plan_reassignment(given: Fields) -> ActRequest:
@@ -216,41 +216,47 @@ def _decoded(text: str) -> Any:
         raise InvalidName(f"{PLANNED} is not a plan: {error}") from error
 
 
-ACTS: Final[Mapping[str, Act]] = MappingProxyType(
+ACTS: Final[Mapping[str, ConsoleAct]] = MappingProxyType(
     {
-        "move": Act("Move the bundle", ("bundle", "to"), _move, Operation.MOVE),
-        "unload": Act("Unload the bundle", ("bundle",), _unload, Operation.MOVE),
-        "split": Act("Split the bundle", ("bundle",), _split, Operation.SPLIT),
-        "merge": Act("Merge the bundle with the next one", ("bundle",), _merge, Operation.SPLIT),
-        "drain": Act("Drain the broker", ("broker",), _drain, Operation.DRAIN, has_reason=True),
-        "undrain": Act("End the drain", ("broker",), _undrain, Operation.DRAIN),
-        "propose": Act("Propose the plan", ("plan",), _propose, Operation.PLAN, has_reason=True),
-        "approve": Act(
+        "move": ConsoleAct("Move the bundle", ("bundle", "to"), _move, Operation.MOVE),
+        "unload": ConsoleAct("Unload the bundle", ("bundle",), _unload, Operation.MOVE),
+        "split": ConsoleAct("Split the bundle", ("bundle",), _split, Operation.SPLIT),
+        "merge": ConsoleAct(
+            "Merge the bundle with the next one", ("bundle",), _merge, Operation.SPLIT
+        ),
+        "drain": ConsoleAct(
+            "Drain the broker", ("broker",), _drain, Operation.DRAIN, has_reason=True
+        ),
+        "undrain": ConsoleAct("End the drain", ("broker",), _undrain, Operation.DRAIN),
+        "propose": ConsoleAct(
+            "Propose the plan", ("plan",), _propose, Operation.PLAN, has_reason=True
+        ),
+        "approve": ConsoleAct(
             "Approve the plan",
             ("plan", "digest"),
             _approve,
             Operation.APPROVE,
             has_reason=True,
         ),
-        "stop": Act("Stop the plan", ("plan",), _stop, Operation.PLAN, has_reason=True),
-        "pause": Act("Pause the balancer", (), _pause, Operation.PAUSE, has_reason=True),
-        "resume": Act("Resume the balancer", (), _resume, Operation.PAUSE),
+        "stop": ConsoleAct("Stop the plan", ("plan",), _stop, Operation.PLAN, has_reason=True),
+        "pause": ConsoleAct("Pause the balancer", (), _pause, Operation.PAUSE, has_reason=True),
+        "resume": ConsoleAct("Resume the balancer", (), _resume, Operation.PAUSE),
         "rollout-pause": _rollout_act("Pause the rollout", "pause"),
         "rollout-resume": _rollout_act("Resume the rollout", "resume"),
         "rollout-abort": _rollout_act("Abort the rollout", "abort"),
-        "reassign": Act(
+        "reassign": ConsoleAct(
             "Reassign the partitions",
             ("topic", "brokers", PLANNED),
             _reassign,
             Operation.MOVE,
             plan=_plan_reassignment,
         ),
-        "cancel-reassignment": Act(
+        "cancel-reassignment": ConsoleAct(
             "Cancel the reassignment",
             ("topic", "partition"),
             _cancel_reassignment,
             Operation.MOVE,
         ),
-        "elect": Act("Return to the preferred leaders", (), _elect, Operation.MOVE),
+        "elect": ConsoleAct("Return to the preferred leaders", (), _elect, Operation.MOVE),
     }
 )

@@ -12,8 +12,15 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.election_node import ElectionNode, ElectionRecords, LeaderRecords
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.machines.election import STABLE_S, Action, Event, State, pause_s, step
-from broker_ctl.core.machines.session import Action as SessionAction
+from broker_ctl.core.machines.election import (
+    STABLE_S,
+    ElectionAction,
+    ElectionEvent,
+    ElectionState,
+    pause_s,
+    step,
+)
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, MultiFailed, StoreError
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store.interface import Check, MetadataStore, Operation, Result
@@ -292,7 +299,7 @@ class Election:
         self._election_name = election_name
         self._own = leader
         self._rng = rng
-        self._state = State.ELECTING
+        self._state = ElectionState.ELECTING
         self._leadership: Leadership | None = None
         self._leader: LeaderBroker | None = None
         self._czxid = 0
@@ -307,19 +314,19 @@ class Election:
     # State.
 
     @property
-    def state(self) -> State:
+    def state(self) -> ElectionState:
         """State of this candidate."""
         return self._state
 
     @property
     def is_resigned(self) -> bool:
         """Whether this broker has withdrawn from the election for good."""
-        return self._state is State.RESIGNED
+        return self._state is ElectionState.RESIGNED
 
     @property
     def leadership(self) -> Leadership | None:
         """The current term of this broker; None while it follows or is suspended."""
-        return self._leadership if self._state is State.LEADING else None
+        return self._leadership if self._state is ElectionState.LEADING else None
 
     @property
     def leader(self) -> LeaderBroker | None:
@@ -330,17 +337,19 @@ class Election:
         """Listener of the session watcher; without authority the leader steps down at once."""
         if action is SessionAction.CONNECTION_LOST:
             self._cuts += 1
-            self._on_event(Event.CONNECTION_LOST)
+            self._on_event(ElectionEvent.CONNECTION_LOST)
         elif action is SessionAction.FENCE:
-            self._on_event(Event.AUTHORITY_LOST)
+            self._on_event(ElectionEvent.AUTHORITY_LOST)
         self._wake.set()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: ElectionEvent) -> None:
         """Handle an event whose actions do not wait; after resigning events are ignored."""
-        if self._state is not State.RESIGNED and Action.STEP_DOWN in self._enter(event):
+        if self._state is not ElectionState.RESIGNED and ElectionAction.STEP_DOWN in self._enter(
+            event
+        ):
             self._step_down()
 
-    def _enter(self, event: Event) -> tuple[Action, ...]:
+    def _enter(self, event: ElectionEvent) -> tuple[ElectionAction, ...]:
         """Enter the next state and suspend or resume the term; returns the actions to run."""
         before = self._state
         self._state, actions = step(before, event)
@@ -352,9 +361,9 @@ class Election:
                 self._state,
                 event,
             )
-        if self._leadership is not None and self._state is State.SUSPENDED:
+        if self._leadership is not None and self._state is ElectionState.SUSPENDED:
             self._leadership.suspend()
-        elif self._leadership is not None and self._state is State.LEADING:
+        elif self._leadership is not None and self._state is ElectionState.LEADING:
             self._leadership.resume()
         return actions
 
@@ -363,7 +372,7 @@ class Election:
     async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
         """Take part until cancelled or resigned; run ``lead`` while leading."""
         self._ended.clear()
-        self._state, self._leader = State.ELECTING, None
+        self._state, self._leader = ElectionState.ELECTING, None
         try:
             stop_watching = await self._node.watch(self._wake.set)
             try:
@@ -379,7 +388,7 @@ class Election:
         self._step_down()
         self._leader = None
         if not self.is_resigned:
-            self._state = State.ELECTING
+            self._state = ElectionState.ELECTING
         self._node.queue_deletion()
         self._ended.set()
 
@@ -410,31 +419,35 @@ class Election:
                     async with asyncio.timeout(_LOOK_AGAIN_S):
                         await self._wake.wait()
 
-    async def _next_event(self) -> Event | None:
+    async def _next_event(self) -> ElectionEvent | None:
         """Read the node; None if the session changed meanwhile."""
         before, cuts = self._state, self._cuts
         if self._resigning.is_set():
-            return Event.RESIGN
-        is_leader = before in {State.LEADING, State.SUSPENDED}
+            return ElectionEvent.RESIGN
+        is_leader = before in {ElectionState.LEADING, ElectionState.SUSPENDED}
         if is_leader and self._work is not None and self._work.done():
-            return Event.FAILED
+            return ElectionEvent.FAILED
         # A suspended leader reads after a sync: the node may have changed while it was
         # disconnected.
-        node = await self._node.read(is_synced=before is State.SUSPENDED)
+        node = await self._node.read(is_synced=before is ElectionState.SUSPENDED)
         if self._state is not before or self._cuts != cuts:
             # An answer from before the disconnection must not resume a suspended leader.
             self._wake.set()
             return None
         if node is None:
             self._leader = None
-            return Event.FREE
+            return ElectionEvent.FREE
         self._leader = self._node.leader_of(node)
         is_mine = self._node.is_ours(node)
-        return Event.MINE if is_mine and self._czxid in {0, node.stat.czxid} else Event.OTHERS
+        return (
+            ElectionEvent.MINE
+            if is_mine and self._czxid in {0, node.stat.czxid}
+            else ElectionEvent.OTHERS
+        )
 
     async def _apply(
         self,
-        event: Event,
+        event: ElectionEvent,
         scope: TaskScope,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
@@ -445,16 +458,16 @@ class Election:
         """
         for action in self._enter(event):
             match action:
-                case Action.CREATE:
-                    outcome = Event.WON if await self._claim() else Event.BEATEN
+                case ElectionAction.CREATE:
+                    outcome = ElectionEvent.WON if await self._claim() else ElectionEvent.BEATEN
                     await self._apply(outcome, scope, lead)
-                case Action.LEAD:
+                case ElectionAction.LEAD:
                     assert self._leadership is not None
                     name = f"epoch {self._leadership.epoch}"
                     self._work = scope.start(self._lead(self._leadership, lead), name)
-                case Action.STEP_DOWN:
+                case ElectionAction.STEP_DOWN:
                     self._step_down()
-                case Action.DELETE:
+                case ElectionAction.DELETE:
                     await self._wait_work()
                     await self._node.delete()
                     self._giving_way.on_node_deleted()

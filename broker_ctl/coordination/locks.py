@@ -10,8 +10,16 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from broker_ctl.core.machines.lock import Action, Claim, Event, Identity, State, claim_of, step
-from broker_ctl.core.machines.session import Action as SessionAction
+from broker_ctl.core.machines.lock import (
+    Claim,
+    LockAction,
+    LockEvent,
+    LockIdentity,
+    LockState,
+    claim_of,
+    step,
+)
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -188,10 +196,10 @@ class Lock:
         on_lost: "Callable[[Lock], None]",
     ) -> None:
         self.path = path
-        self.identity = Identity(stat.czxid, stat.ephemeral_owner)
+        self.identity = LockIdentity(stat.czxid, stat.ephemeral_owner)
         self.version = stat.version
         self.on_lost = on_lost
-        self.state = State.HELD
+        self.state = LockState.HELD
 
     @property
     def token(self) -> int:
@@ -201,13 +209,13 @@ class Lock:
     @property
     def has_ended(self) -> bool:
         """Whether this generation was lost or released."""
-        return self.state in {State.LOST, State.RELEASED}
+        return self.state in {LockState.LOST, LockState.RELEASED}
 
     def is_held_by(self, node: Versioned | None) -> bool:
         """Whether ``node`` is the node of this lock."""
         return (
             node is not None
-            and Identity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity
+            and LockIdentity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity
         )
 
 
@@ -295,7 +303,7 @@ class RevalidationQueue:
             """The next reconnect verifies those that a lost connection has made suspect."""
             left = (lock for lock in batch if not lock.has_ended)
             return isinstance(error, StoreError) and any(
-                lock.state is not State.SUSPECT for lock in left
+                lock.state is not LockState.SUSPECT for lock in left
             )
 
         try:
@@ -312,9 +320,9 @@ class RevalidationQueue:
 
 
 _OF_SESSION: Final = {
-    SessionAction.CONNECTION_LOST: Event.SUSPENDED,
-    SessionAction.END: Event.SESSION_ENDED,
-    SessionAction.VERIFY: Event.RECONNECTED,
+    SessionAction.CONNECTION_LOST: LockEvent.SUSPENDED,
+    SessionAction.END: LockEvent.SESSION_ENDED,
+    SessionAction.VERIFY: LockEvent.RECONNECTED,
 }
 
 
@@ -358,7 +366,7 @@ class Locks:
         )
         self._parents: SingleFlight[str, None] = SingleFlight("parents of locks")
         self._stop_watching: Callable[[], None] | None = None
-        self.lost: Counter[Event] = Counter()
+        self.lost: Counter[LockEvent] = Counter()
 
     async def start(self) -> None:
         """Watch the root."""
@@ -463,8 +471,8 @@ class Locks:
             MultiFailed: a guard failed; nothing was done and the lock is still held.
             StoreError: the outcome is unknown; the lock counts as released, its node must go.
         """
-        self._feed(Event.RELEASE, lock)
-        if lock.state is not State.RELEASING:
+        self._feed(LockEvent.RELEASE, lock)
+        if lock.state is not LockState.RELEASING:
             return
         try:
             # Read right before the delete: a successor's node may have the same version.
@@ -473,12 +481,12 @@ class Locks:
                 if await self._delete([*guards, Delete(lock.path, node.stat.version)]):
                     break
         except MultiFailed:
-            self._feed(Event.REFUSED, lock)
+            self._feed(LockEvent.REFUSED, lock)
             raise
         except StoreError:
-            self._feed(Event.DONE, lock)
+            self._feed(LockEvent.DONE, lock)
             raise
-        self._feed(Event.DONE, lock)
+        self._feed(LockEvent.DONE, lock)
 
     async def _delete(self, operations: Sequence[Operation]) -> bool:
         """Delete it; False if the node changed meanwhile. Raises `MultiFailed` for a guard."""
@@ -496,15 +504,15 @@ class Locks:
 
     def begin_release(self, lock: Lock) -> None:
         """A transaction that deletes the node is about to be sent: its outcome will be reported."""
-        self._feed(Event.RELEASE, lock)
+        self._feed(LockEvent.RELEASE, lock)
 
     def confirm_release(self, lock: Lock) -> None:
         """The transaction was committed."""
-        self._feed(Event.DONE, lock)
+        self._feed(LockEvent.DONE, lock)
 
     def cancel_release(self, lock: Lock) -> None:
         """The transaction failed, or its outcome is unknown: the node is read again."""
-        self._feed(Event.REFUSED, lock)
+        self._feed(LockEvent.REFUSED, lock)
 
     async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
         """Wait until ``node`` is gone or replaced; False if it still exists after the limit."""
@@ -532,26 +540,26 @@ class Locks:
             deleted.set()
         # It may be a late event of an earlier generation: only reading the node decides.
         if (lock := self._held.get(notification.path)) is not None:
-            self._feed(Event.NODE_DELETED, lock)
+            self._feed(LockEvent.NODE_DELETED, lock)
 
-    def _feed(self, event: Event, *locks: Lock) -> None:
+    def _feed(self, event: LockEvent, *locks: Lock) -> None:
         doubtful: list[Lock] = []
         for lock in locks:
             lock.state, actions = step(lock.state, event)
             if lock.has_ended and self._held.get(lock.path) is lock:
                 del self._held[lock.path]
-                if lock.state is State.LOST:
+                if lock.state is LockState.LOST:
                     self.lost[event] += 1
-            if Action.READ in actions:
+            if LockAction.READ in actions:
                 doubtful.append(lock)
-            if Action.NOTIFY_LOST in actions:
+            if LockAction.NOTIFY_LOST in actions:
                 log.warning("lost %s (%s)", lock.path, event)
                 lock.on_lost(lock)
         self._revalidation.add(doubtful)
 
     def _judge(self, lock: Lock, node: Versioned | None) -> None:
-        found = Event.GONE if node is None else Event.OTHER
-        self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
+        found = LockEvent.GONE if node is None else LockEvent.OTHER
+        self._feed(LockEvent.MINE if lock.is_held_by(node) else found, lock)
 
     # Internals.
 

@@ -16,7 +16,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.heartbeats import Heartbeats
 from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
-from broker_ctl.core.machines.session import Action, Event, State, step
+from broker_ctl.core.machines.session import SessionAction, SessionMachineEvent, SessionState, step
 from broker_ctl.errors import AuthorityLost, HistoryBehind, SessionError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, SessionEvent
@@ -33,11 +33,11 @@ _SILENT_PERIODS: Final = 2
 _PULSAR_FRACTION: Final = 5 / 6
 
 _EVENTS: Final = {
-    SessionEvent.CONNECTED: Event.OPENED,
-    SessionEvent.SUSPENDED: Event.SUSPENDED,
-    SessionEvent.RECONNECTED: Event.RECONNECTED,
-    SessionEvent.EXPIRED: Event.EXPIRED,
-    SessionEvent.CLOSED: Event.CLOSED,
+    SessionEvent.CONNECTED: SessionMachineEvent.OPENED,
+    SessionEvent.SUSPENDED: SessionMachineEvent.SUSPENDED,
+    SessionEvent.RECONNECTED: SessionMachineEvent.RECONNECTED,
+    SessionEvent.EXPIRED: SessionMachineEvent.EXPIRED,
+    SessionEvent.CLOSED: SessionMachineEvent.CLOSED,
 }
 
 
@@ -51,7 +51,7 @@ class AuthorityMode(StrEnum):
 
 # Each lookup uses these twice, and an enum attribute takes as long as reading the clock.
 _LEASE: Final = AuthorityMode.LEASE
-_ALIVE: Final = frozenset({State.CONNECTED, State.SUSPENDED})
+_ALIVE: Final = frozenset({SessionState.CONNECTED, SessionState.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,12 @@ class SessionWatcher:
         self.tick_s = tick_s
         self.silent_at_s = 0.0
         self.withheld = ""
-        self._state = State.NONE
+        self._state = SessionState.NONE
         self._epoch = 0
         self._lease: Lease | None = None
         self._suspended_s = math.inf
         self._changed = asyncio.Event()
-        self._listeners: list[Callable[[Action], None]] = []
+        self._listeners: list[Callable[[SessionAction], None]] = []
         self._grant_listeners: list[Callable[[Grant], None]] = []
         self._tasks = TaskScope("session watcher")
         self._stop_listening: Callable[[], None] | None = None
@@ -141,7 +141,7 @@ class SessionWatcher:
     # State.
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         """State of the session."""
         return self._state
 
@@ -153,7 +153,7 @@ class SessionWatcher:
     @property
     def has_store(self) -> bool:
         """Whether the store answers this broker: a heartbeat was committed a short time ago."""
-        return self._state is State.CONNECTED and self._clock.now_s() < self.silent_at_s
+        return self._state is SessionState.CONNECTED and self._clock.now_s() < self.silent_at_s
 
     @property
     def deadline_s(self) -> float:
@@ -165,7 +165,7 @@ class SessionWatcher:
             return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
         match self._mode:
             case AuthorityMode.STORAGE:
-                return math.inf if self._epoch and self._state is not State.CLOSED else 0.0
+                return math.inf if self._epoch and self._state is not SessionState.CLOSED else 0.0
             case AuthorityMode.PULSAR56:
                 limit_s = self._store.session_timeout_s * _PULSAR_FRACTION
                 return self._suspended_s + limit_s if is_alive else 0.0
@@ -197,7 +197,7 @@ class SessionWatcher:
         self.withheld = why
         self._heartbeats.end()
         if self._clock.now_s() < before_s:
-            self._feed(Event.DEADLINE)
+            self._feed(SessionMachineEvent.DEADLINE)
         return before_s
 
     def claim(self) -> None:
@@ -211,7 +211,7 @@ class SessionWatcher:
 
     # Listeners and waiting.
 
-    def listen(self, listener: Callable[[Action], None]) -> None:
+    def listen(self, listener: Callable[[SessionAction], None]) -> None:
         """Call ``listener`` with every action of the machine, in order."""
         self._listeners.append(listener)
 
@@ -233,8 +233,8 @@ class SessionWatcher:
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
-        if self._state is not State.CLOSED:
-            self._feed(Event.CLOSED)
+        if self._state is not SessionState.CLOSED:
+            self._feed(SessionMachineEvent.CLOSED)
         await self._tasks.close()
 
     async def wait_authority(self) -> None:
@@ -257,7 +257,7 @@ class SessionWatcher:
             HistoryBehind: the servers have lost transactions that this process has seen.
         """
         done_epoch = 0
-        while self._state is not State.CLOSED:
+        while self._state is not SessionState.CLOSED:
             if self._epoch == done_epoch or not self._is_current(self._epoch):
                 await self._changed.wait()
                 continue
@@ -294,16 +294,19 @@ class SessionWatcher:
             log.info("session %d: %s", epoch, first_of(failed))
 
     def _is_current(self, epoch: int) -> bool:
-        return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}
+        return self._epoch == epoch and self._state not in {
+            SessionState.EXPIRED,
+            SessionState.CLOSED,
+        }
 
     # The machine.
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: SessionMachineEvent) -> None:
         before = self._state
         self._state, actions = step(before, event)
-        if event is Event.SUSPENDED:
+        if event is SessionMachineEvent.SUSPENDED:
             self._suspended_s = min(self._suspended_s, self._clock.now_s())
-        elif event is Event.RECONNECTED:
+        elif event is SessionMachineEvent.RECONNECTED:
             self._suspended_s = math.inf
             granted_s = self._store.session_timeout_s
             if self._lease is not None and granted_s < self._lease.rules.timeout_s:
@@ -325,14 +328,14 @@ class SessionWatcher:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _act(self, action: Action) -> None:
-        if action is Action.BEGIN:
+    def _act(self, action: SessionAction) -> None:
+        if action is SessionAction.BEGIN:
             self._epoch += 1
             self._suspended_s = math.inf
             rules = LeaseRules(self._store.session_timeout_s, self.tick_s)
             self._lease = Lease(rules, self._store.handshake_s)
             self._send_heartbeats()
-        elif action is Action.END:
+        elif action is SessionAction.END:
             self._lease = None
             self._heartbeats.end()
         for listener in tuple(self._listeners):
@@ -349,18 +352,21 @@ class SessionWatcher:
         # After an outage the first answer only proves the time of the heartbeat before.
         is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
         if is_proof or self._mode is not AuthorityMode.LEASE:
-            self._feed(Event.LEASE_RENEWED)
+            self._feed(SessionMachineEvent.LEASE_RENEWED)
 
     async def _watch_deadline(self) -> None:
-        while self._state is not State.CLOSED:
+        while self._state is not SessionState.CLOSED:
             deadline_s, now_s = self.deadline_s, self._clock.now_s()
-            if self._state not in {State.CONNECTED, State.SUSPENDED} or deadline_s in {0, math.inf}:
+            if self._state not in {
+                SessionState.CONNECTED,
+                SessionState.SUSPENDED,
+            } or deadline_s in {0, math.inf}:
                 await self._changed.wait()
             elif now_s >= deadline_s:
                 # After a stall of this loop proofs may wait in the socket: read them first.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 if self._clock.now_s() >= self.deadline_s > 0:
-                    self._feed(Event.DEADLINE)
+                    self._feed(SessionMachineEvent.DEADLINE)
             else:
                 await asyncio.sleep(min(deadline_s - now_s, _LOOK_S))

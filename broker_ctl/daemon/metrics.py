@@ -19,8 +19,8 @@ from broker_ctl.balancer.statistics import (
 )
 from broker_ctl.coordination.directives import Directives, Moves
 from broker_ctl.coordination.election import Election
-from broker_ctl.core.machines.lock import Event as LockEvent
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.lock import LockEvent
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.core.strategies.simple import BrokerRank
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.foundation import Foundation
@@ -175,10 +175,10 @@ def _bind_ranks(instruments: Instruments, balancer: LoadBalancer) -> None:
 
 
 _COUNTED = (
-    Action.CONNECTION_LOST,
-    Action.RECONNECTED,
-    Action.SESSION_LOST,
-    Action.SESSION_REESTABLISHED,
+    SessionAction.CONNECTION_LOST,
+    SessionAction.RECONNECTED,
+    SessionAction.SESSION_LOST,
+    SessionAction.SESSION_REESTABLISHED,
 )
 
 
@@ -197,7 +197,7 @@ def bind_foundation(base: Foundation, elections: Mapping[str, Election]) -> None
 def _bind_session(
     base: Foundation, session: SessionInstruments, elections: Mapping[str, Election]
 ) -> None:
-    def count(action: Action) -> None:
+    def count(action: SessionAction) -> None:
         if action in _COUNTED:
             session.events.add(action)
 

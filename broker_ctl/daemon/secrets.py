@@ -38,7 +38,7 @@ from broker_ctl.settings.schema import Guard
 # What a check has found out about one file.
 
 
-class State(StrEnum):
+class SecretState(StrEnum):
     """The worst of what was found."""
 
     OK = "ok"
@@ -65,11 +65,11 @@ class CheckedFile:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def state(self) -> State:
+    def state(self) -> SecretState:
         """See `State`."""
         if self.errors:
-            return State.ERROR
-        return State.WARNING if self.warnings else State.OK
+            return SecretState.ERROR
+        return SecretState.WARNING if self.warnings else SecretState.OK
 
     def days_left(self, now_s: float) -> float | None:
         """Days until its end, negative after it; None: it has none."""

@@ -16,7 +16,7 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
 )
 from broker_ctl.lab.replication import tcp
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.tcp import ANY_EPOCH, Channel, ChannelClosed, HeldLog, Network
 from broker_ctl.tasks import TaskScope
 
@@ -37,7 +37,7 @@ class Produced(NamedTuple):
 class Consumed(NamedTuple):
     """Committed records from the requested offset on, and the high watermark."""
 
-    records: list[Record]
+    records: list[LogRecord]
     high_watermark: int
 
 
@@ -123,9 +123,9 @@ class ReplicaClient:
             if answer["is_all"]:
                 return found
 
-    async def log(self, partition: TopicPartition) -> list[Record]:
+    async def log(self, partition: TopicPartition) -> list[LogRecord]:
         """All records of a replica, committed or not; empty if it is not held."""
-        found: list[Record] = []
+        found: list[LogRecord] = []
         while True:
             asked = {"offset": len(found), "most": tcp.MAX_RECORDS}
             answer = await self._ask(tcp.READ, _named(partition) | asked)

@@ -21,7 +21,7 @@ from broker_ctl.pipeline.warehouse import open_filled
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileRules:
+class ProfileJobRules:
     """Rules of the profiles.
 
     Attributes:
@@ -72,7 +72,9 @@ class Material:
         PipelineError: nothing was taken in.
     """
 
-    def __init__(self, spark: SparkSession, source: str, target: str, rules: ProfileRules) -> None:
+    def __init__(
+        self, spark: SparkSession, source: str, target: str, rules: ProfileJobRules
+    ) -> None:
         self.rules = rules
         self.days: frozenset[str] = frozenset()
         self._spark = spark
@@ -238,7 +240,7 @@ def profile(
     source: str,
     target: str,
     results: Sequence[Result],
-    rules: ProfileRules,
+    rules: ProfileJobRules,
     *,
     on_result: Callable[[str], None] = lambda _: None,
 ) -> list[Made]:

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from broker_ctl.core.history.catalog import KINDS, STAMP
-from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, kind
+from broker_ctl.core.history.columns import Column, ColumnType, Doc, RowKind, kind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import delete, glob_files, literal, path_exists
 
@@ -145,21 +145,21 @@ def schema_of(columns: tuple[Column, ...]) -> StructType:
     )
 
 
-def plain(kind: Kind[Any], partitions: StructType | None = None) -> Table:
+def plain(kind: RowKind[Any], partitions: StructType | None = None) -> Table:
     """The table of declared rows; ``partitions`` are columns besides theirs."""
     beside = partitions or StructType([])
     schema = StructType([*schema_of(kind.columns).fields, *beside.fields])
     return Table(kind.name, kind.grain, kind.key, schema, tuple(beside.names), _defaults(kind))
 
 
-def _with_stamp(kind: Kind[Any]) -> Table:
+def _with_stamp(kind: RowKind[Any]) -> Table:
     """The table of a kind of the history."""
     own = [*schema_of(STAMPED).fields, *schema_of(kind.columns).fields]
     schema = StructType([*own, *_PARTITIONS.fields])
     return Table(kind.name, kind.grain, kind.key, schema, tuple(_PARTITIONS.names), _defaults(kind))
 
 
-def _defaults(kind: Kind[Any]) -> Mapping[str, Any]:
+def _defaults(kind: RowKind[Any]) -> Mapping[str, Any]:
     return {column.name: column.default for column in kind.columns if column.default is not None}
 
 

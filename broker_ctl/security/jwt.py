@@ -316,7 +316,7 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPair:
+class JwtKeyPair:
     """A new private key, and its public key; both in DER."""
 
     private: bytes = field(repr=False)
@@ -328,14 +328,14 @@ def new_secret_key(algorithm: str) -> bytes:
     return secrets.token_bytes(SECRET_BYTES[algorithm])
 
 
-def new_key_pair(algorithm: str) -> KeyPair:
+def new_key_pair(algorithm: str) -> JwtKeyPair:
     """A key pair for an algorithm of `RSA_BITS` or `CURVES`."""
     key: PrivateKey
     if algorithm in CURVES:
         key = ec.generate_private_key(CURVES[algorithm]())
     else:
         key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS[algorithm])
-    return KeyPair(
+    return JwtKeyPair(
         key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
         key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
     )

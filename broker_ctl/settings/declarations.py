@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args, get_type_hints
 
 from broker_ctl.settings.schema import Setting, unit_of
-from broker_ctl.settings.values import Kind, kind_of
+from broker_ctl.settings.values import ValueKind, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Declaration:
     subject: str
     name: str
     setting: Setting
-    kind: Kind
+    kind: ValueKind
     default: object
 
     @property

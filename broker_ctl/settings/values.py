@@ -25,7 +25,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """How the text of one setting is parsed.
 
     Attributes:
@@ -47,7 +47,7 @@ class Parsed(Protocol):
         ...
 
 
-def kind_of(hint: object, setting: Setting) -> Kind:
+def kind_of(hint: object, setting: Setting) -> ValueKind:
     """How the text of a field with this annotation is parsed.
 
     Raises:
@@ -64,15 +64,15 @@ def kind_of(hint: object, setting: Setting) -> Kind:
     return _single(hint, setting)
 
 
-def _single(hint: type, setting: Setting) -> Kind:
+def _single(hint: type, setting: Setting) -> ValueKind:
     if setting.catalog is not None:
         return _named(setting.catalog, setting.allowed)
     if hint is bool:
-        return Kind("true or false", _parse_switch)
+        return ValueKind("true or false", _parse_switch)
     if hint in {int, float}:
         return _number(setting, is_integer=hint is int)
     if issubclass(hint, StrEnum):
-        return Kind(one_of(hint), partial(_parse_choice, hint))
+        return ValueKind(one_of(hint), partial(_parse_choice, hint))
     if issubclass(hint, str | Path):
         return _text(hint, setting)
     if issubclass(hint, Parsed):
@@ -113,7 +113,7 @@ def _parse_choice(choices: type[StrEnum], text: str) -> StrEnum:
     raise ValueError
 
 
-def _number(setting: Setting, *, is_integer: bool) -> Kind:
+def _number(setting: Setting, *, is_integer: bool) -> ValueKind:
     above, below, at_most = setting.above, setting.below, setting.at_most
     at_least = 0.0 if setting.at_least is None and above is None else setting.at_least
 
@@ -136,16 +136,16 @@ def _number(setting: Setting, *, is_integer: bool) -> Kind:
 
     noun = "an integer" if is_integer else "a number"
     if at_least is not None and at_most is not None:
-        return Kind(f"{noun} from {at_least:.10g} to {at_most:.10g}", parse)
+        return ValueKind(f"{noun} from {at_least:.10g} to {at_most:.10g}", parse)
     low = f"of at least {at_least:.10g}" if at_least is not None else f"above {above:.10g}"
     ends = [
         *([f"at most {at_most:.10g}"] if at_most is not None else []),
         *([f"below {below:.10g}"] if below is not None else []),
     ]
-    return Kind(" and ".join([f"{noun} {low}", *ends]), parse)
+    return ValueKind(" and ".join([f"{noun} {low}", *ends]), parse)
 
 
-def _named(catalog: Catalog[Any], allowed: str) -> Kind:
+def _named(catalog: Catalog[Any], allowed: str) -> ValueKind:
     def parse(text: str) -> object:
         if not catalog.knows(text):
             raise ValueError
@@ -155,10 +155,10 @@ def _named(catalog: Catalog[Any], allowed: str) -> Kind:
             raise ValueError(str(error)) from error
         return catalog.short(text)
 
-    return Kind(allowed or one_of(catalog.entries), parse)
+    return ValueKind(allowed or one_of(catalog.entries), parse)
 
 
-def _text(kind: type[str | Path], setting: Setting) -> Kind:
+def _text(kind: type[str | Path], setting: Setting) -> ValueKind:
     def parse(text: str) -> object:
         if setting.matches and not re.fullmatch(setting.matches, text, re.ASCII):
             raise ValueError
@@ -166,27 +166,27 @@ def _text(kind: type[str | Path], setting: Setting) -> Kind:
             setting.check(text)
         return kind(text)
 
-    return Kind(setting.allowed or ("a path" if kind is Path else "any printable text"), parse)
+    return ValueKind(setting.allowed or ("a path" if kind is Path else "any printable text"), parse)
 
 
-def _parsed(kind: type[Parsed], setting: Setting) -> Kind:
+def _parsed(kind: type[Parsed], setting: Setting) -> ValueKind:
     def parse(text: str) -> object:
         try:
             return kind.parse(text)
         except InvalidName as error:
             raise ValueError(str(error)) from error
 
-    return Kind(setting.allowed, parse)
+    return ValueKind(setting.allowed, parse)
 
 
-def _list_of(item: Kind) -> Kind:
+def _list_of(item: ValueKind) -> ValueKind:
     def parse(text: str) -> object:
         return tuple(item.parse(part.strip()) for part in text.split(",") if part.strip())
 
-    return Kind(f"a comma-separated list; each {item.allowed}", parse)
+    return ValueKind(f"a comma-separated list; each {item.allowed}", parse)
 
 
-def _some_of(item: Kind) -> Kind:
+def _some_of(item: ValueKind) -> ValueKind:
     """A list with at least one item."""
     several = _list_of(item)
 
@@ -196,7 +196,7 @@ def _some_of(item: Kind) -> Kind:
             raise ValueError("names nothing")
         return names
 
-    return Kind(several.allowed, parse)
+    return ValueKind(several.allowed, parse)
 
 
 # Durations in seconds, derived from settings in any unit.

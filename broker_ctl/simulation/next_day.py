@@ -17,16 +17,16 @@ from broker_ctl.core.strategies.balance.profile import (
     ProfileRules,
     profile_placement,
 )
-from broker_ctl.simulation.model.scenario import Pace, Scenario
-from broker_ctl.simulation.replay.cluster import Cause
-from broker_ctl.simulation.replay.replay import Course
+from broker_ctl.simulation.model.scenario import ReplayPace, Scenario
+from broker_ctl.simulation.replay.cluster import MoveCause
+from broker_ctl.simulation.replay.replay import ReplayCourse
 
 _HOUR_MIN: Final = 60
 DAY_MIN: Final = HOURS * _HOUR_MIN
 
 
 @dataclass(frozen=True, slots=True)
-class DayScores:
+class NextDayScores:
     """Of one day.
 
     Attributes:
@@ -66,8 +66,8 @@ class NextDay:
         placement: the plan.
     """
 
-    reactive: DayScores
-    planned: DayScores
+    reactive: NextDayScores
+    planned: NextDayScores
     placement: ProfilePlacement
 
     @property
@@ -78,7 +78,10 @@ class NextDay:
 
 
 def next_day(
-    scenario: Scenario, rules: CycleRules, pace: Pace, profile_rules: ProfileRules | None = None
+    scenario: Scenario,
+    rules: CycleRules,
+    pace: ReplayPace,
+    profile_rules: ProfileRules | None = None,
 ) -> NextDay:
     """Play day one once, and day two twice.
 
@@ -89,7 +92,7 @@ def next_day(
     minutes = scenario.traffic.minutes
     if minutes <= DAY_MIN:
         raise ValueError(f"scenario {scenario.name}: {minutes} minutes, a second day needs more")
-    first = Course(scenario, rules, pace)
+    first = ReplayCourse(scenario, rules, pace)
     sizes = _replay_minutes(first, 0, DAY_MIN)
     planned = first.fork(rules.under_plan)
     placement = plan_day(planned, sizes, profile_rules)
@@ -100,7 +103,9 @@ def next_day(
     return NextDay(_scores(first, before), _scores(planned, relocated), placement)
 
 
-def plan_day(course: Course, sizes: Floats, rules: ProfileRules | None = None) -> ProfilePlacement:
+def plan_day(
+    course: ReplayCourse, sizes: Floats, rules: ProfileRules | None = None
+) -> ProfilePlacement:
     """Place current bundles by the profile of the past day, and move them.
 
     Args:
@@ -125,14 +130,14 @@ def plan_day(course: Course, sizes: Floats, rules: ProfileRules | None = None) -
     return placement
 
 
-def profile_of(course: Course) -> Floats:
+def profile_of(course: ReplayCourse) -> Floats:
     """Mean bytes a second of each bundle of now by hour of day one, shape (bundles, hours)."""
     carried = course.cluster.carried_bytes(0, DAY_MIN)
     hours: Floats = carried.reshape(HOURS, _HOUR_MIN, -1).mean(axis=1).T
     return hours
 
 
-def _replay_minutes(course: Course, start: int, stop: int) -> Floats:
+def _replay_minutes(course: ReplayCourse, start: int, stop: int) -> Floats:
     """Answers with the bytes/s that each broker could take, shape (minutes, brokers)."""
     sizes = np.zeros((stop - start, len(course.cluster.brokers)))
     for minute in range(start, stop):
@@ -143,17 +148,21 @@ def _replay_minutes(course: Course, start: int, stop: int) -> Floats:
     return sizes
 
 
-def _scores(course: Course, moves_before: int) -> DayScores:
+def _scores(course: ReplayCourse, moves_before: int) -> NextDayScores:
     """Of the second day; earlier moves, and those of the plan itself, are left out."""
     usage = np.array(course.record.usage[DAY_MIN:])
     ratios = np.nanmax(usage, axis=1) / np.nanmean(usage, axis=1)
     p50, p99, most = np.percentile(ratios, [50, 99, 100]).tolist()
     offered = course.record.offered_bytes
     moves = course.record.moves[moves_before:]
-    by_load = [move.bytes_s / offered[move.minute] for move in moves if move.cause is Cause.LOAD]
-    forced = [move.bytes_s / offered[move.minute] for move in moves if move.cause is not Cause.LOAD]
+    by_load = [
+        move.bytes_s / offered[move.minute] for move in moves if move.cause is MoveCause.LOAD
+    ]
+    forced = [
+        move.bytes_s / offered[move.minute] for move in moves if move.cause is not MoveCause.LOAD
+    ]
     hours = len(usage) / _HOUR_MIN
-    return DayScores(
+    return NextDayScores(
         p50=p50,
         p99=p99,
         most=most,

@@ -20,7 +20,7 @@ _LEAST_TOP: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class PlotCurve:
     """One policy.
 
     Attributes:
@@ -33,7 +33,7 @@ class Curve:
     moves: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, label: str, replay: Replay) -> "Curve":
+    def of(cls, label: str, replay: Replay) -> "PlotCurve":
         """What a replay has shown."""
         return cls(label, replay.max_over_mean, tuple(move.minute for move in replay.moves))
 
@@ -53,7 +53,7 @@ class Chart:
 
     title: str
     bound: float
-    curves: Sequence[Curve]
+    curves: Sequence[PlotCurve]
 
     @property
     def minutes(self) -> int:
@@ -126,7 +126,7 @@ def text_plot(chart: Chart, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _panel(chart: Chart, curve: Curve, columns: int) -> Iterator[str]:
+def _panel(chart: Chart, curve: PlotCurve, columns: int) -> Iterator[str]:
     top = chart.top
     dots = _dots(curve, top, columns)
     dots[_row(chart.bound, top), ::_BOUND_EVERY] = True
@@ -137,7 +137,7 @@ def _panel(chart: Chart, curve: Curve, columns: int) -> Iterator[str]:
         yield _gutter(label, "┤") + row
 
 
-def _dots(curve: Curve, top: float, columns: int) -> _Dots:
+def _dots(curve: PlotCurve, top: float, columns: int) -> _Dots:
     """From the lowest to the highest ratio of each column, joined with the column before."""
     dots = np.zeros((_DOT_ROWS, 2 * columns), dtype=np.bool_)
     before = None

@@ -17,10 +17,10 @@ from broker_ctl.simulation.model.scenario import (
     MEAN_USAGE,
     MOST_CELLS,
     MOST_MINUTES,
-    Event,
-    EventKind,
     Rates,
     Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
     TopicShares,
     Traffic,
     broker_ids,
@@ -238,7 +238,7 @@ BUNDLES_PER_BROKER: Final = 50
 _LEAST_MESSAGE_BYTES: Final = 256.0
 
 
-class Stream(IntEnum):
+class RandomStream(IntEnum):
     """The sources of draws: what one subject draws does not change another's."""
 
     POPULATION = 0
@@ -261,9 +261,9 @@ class Size:
         """Of all brokers that are ever there."""
         return broker_ids(self.brokers)
 
-    def rng(self, stream: Stream) -> np.random.Generator:
+    def rng(self, stream: RandomStream) -> np.random.Generator:
         """A stream from its beginning."""
-        return np.random.Generator(np.random.PCG64(self.seed)).spawn(len(Stream))[stream]
+        return np.random.Generator(np.random.PCG64(self.seed)).spawn(len(RandomStream))[stream]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +286,7 @@ class Draft:
     odds: tuple[float, ...]
     loaded: int
     absent: frozenset[str] = frozenset()
-    events: tuple[Event, ...] = ()
+    events: tuple[ScenarioEvent, ...] = ()
 
     def scenario(self, name: str) -> Scenario:
         """The traffic at its full size, and the capacities that it fills to the mean usage."""
@@ -299,7 +299,7 @@ class Draft:
             name,
             self._traffic(),
             {id_: capacity.times(factor) for id_, factor in zip(ids, self.factors, strict=True)},
-            random_owners(self.size.rng(Stream.OWNERS), ids, self.odds, self.load.shape[1]),
+            random_owners(self.size.rng(RandomStream.OWNERS), ids, self.odds, self.load.shape[1]),
             self.absent,
             tuple(event for event in events if event.minute < self.size.minutes),
         )
@@ -322,12 +322,14 @@ class Draft:
 
 def population_of(size: Size) -> Population:
     """The population of a cluster of that size."""
-    return generate_population(size.rng(Stream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
+    return generate_population(size.rng(RandomStream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
 
 
 def steady(size: Size, population: Population) -> Draft:
     """Noise, and nothing else; brokers alike, a random owner for each bundle."""
-    noise = autoregressive_noise(size.rng(Stream.NOISE), size.minutes, len(population.bundles))
+    noise = autoregressive_noise(
+        size.rng(RandomStream.NOISE), size.minutes, len(population.bundles)
+    )
     even = (1.0,) * size.brokers
     return Draft(size, population, population.bases * noise, 1.0, even, even, size.brokers)
 
@@ -337,7 +339,7 @@ def everyday(size: Size, population: Population | None = None) -> Draft:
     people = population or population_of(size)
     draft = steady(size, people)
     waves = daily(size.minutes, people.amplitudes, people.lags_min)
-    bursts = add_spikes(size.rng(Stream.SPIKES), size.minutes, len(people.bundles))
+    bursts = add_spikes(size.rng(RandomStream.SPIKES), size.minutes, len(people.bundles))
     return replace(draft, load=draft.load * waves * bursts)
 
 
@@ -355,7 +357,7 @@ _SPAN_MIN: Final = (3, 20)
 def flapping_consumers(size: Size) -> Draft:
     """A third of the bundles lose and regain all consumers every few minutes."""
     draft = everyday(size)
-    rng = size.rng(Stream.STORY)
+    rng = size.rng(RandomStream.STORY)
     bundles = len(draft.population.bundles)
     members = rng.choice(bundles, bundles // _ONE_IN, replace=False)
     consuming = np.ones_like(draft.load)
@@ -397,7 +399,7 @@ def giant_topic(size: Size) -> Draft:
 
 def _choose_giant(size: Size) -> tuple[Population, int]:
     population = population_of(size)
-    return population, int(size.rng(Stream.STORY).integers(len(population.bundles)))
+    return population, int(size.rng(RandomStream.STORY).integers(len(population.bundles)))
 
 
 def _grow(
@@ -429,7 +431,7 @@ def mixed_hardware(size: Size) -> Draft:
         everyday(size),
         factors=tuple(islice(cycle(_FACTORS), size.brokers)),
         events=tuple(
-            Event(day + minute, weak, EventKind.CAPACITY, factor)
+            ScenarioEvent(day + minute, weak, ScenarioEventKind.CAPACITY, factor)
             for day in range(0, size.minutes, DAY_MIN)
             for minute, factor in ((_WEAKER_FROM_MIN, _WEAKER), (_WEAKER_UNTIL_MIN, 1.0))
         ),
@@ -457,8 +459,8 @@ def broker_death(size: Size) -> Draft:
         event
         for broker_id, minute in zip(size.broker_ids[1:], _DEATHS_MIN, strict=False)
         for event in (
-            Event(minute, broker_id, EventKind.DOWN),
-            Event(minute + _DEAD_MIN, broker_id, EventKind.UP),
+            ScenarioEvent(minute, broker_id, ScenarioEventKind.DOWN),
+            ScenarioEvent(minute + _DEAD_MIN, broker_id, ScenarioEventKind.UP),
         )
     ]
     return replace(everyday(size), events=tuple(events))
@@ -471,9 +473,9 @@ def rolling_restart(size: Size) -> Draft:
         drain = _RESTARTS_FROM_MIN + index * _RESTART_EVERY_MIN
         down = drain + _RESTART_DRAIN_MIN
         events += [
-            Event(drain, broker_id, EventKind.DRAIN),
-            Event(down, broker_id, EventKind.DOWN),
-            Event(down + _RESTART_DOWN_MIN, broker_id, EventKind.UP),
+            ScenarioEvent(drain, broker_id, ScenarioEventKind.DRAIN),
+            ScenarioEvent(down, broker_id, ScenarioEventKind.DOWN),
+            ScenarioEvent(down + _RESTART_DOWN_MIN, broker_id, ScenarioEventKind.UP),
         ]
     return replace(everyday(size), events=tuple(events))
 
@@ -487,7 +489,9 @@ def scale_out(size: Size) -> Draft:
         loaded=half,
         odds=(1.0,) * half + (0.0,) * len(coming),
         absent=frozenset(coming),
-        events=tuple(Event(_SCALE_AT_MIN, broker_id, EventKind.UP) for broker_id in coming),
+        events=tuple(
+            ScenarioEvent(_SCALE_AT_MIN, broker_id, ScenarioEventKind.UP) for broker_id in coming
+        ),
     )
 
 
@@ -498,8 +502,8 @@ def scale_in(size: Size) -> Draft:
     for index, broker_id in enumerate(size.broker_ids[half:]):
         drain = _SCALE_AT_MIN + index * _LEAVE_EVERY_MIN
         events += [
-            Event(drain, broker_id, EventKind.DRAIN),
-            Event(drain + _LEAVE_DRAIN_MIN, broker_id, EventKind.DOWN),
+            ScenarioEvent(drain, broker_id, ScenarioEventKind.DRAIN),
+            ScenarioEvent(drain + _LEAVE_DRAIN_MIN, broker_id, ScenarioEventKind.DOWN),
         ]
     return replace(everyday(size), loaded=half, events=tuple(events))
 
@@ -538,7 +542,7 @@ _IDLE: Final = 0.01
 def flash_crowd(size: Size) -> Draft:
     """Twice a day some tenants have four times their traffic for one to two hours."""
     draft = everyday(size)
-    rng = size.rng(Stream.STORY)
+    rng = size.rng(RandomStream.STORY)
     groups = choose_tenants(rng, draft.population, (_CROWD_PART,) * len(_CROWDS_AT_MIN))
     surge = np.ones_like(draft.load)
     for day in range(0, size.minutes, DAY_MIN):
@@ -554,7 +558,7 @@ def tenant_onboarding(size: Size) -> Draft:
     """Tenants whose bundles were idle move in, and later one that was busy leaves."""
     draft = everyday(size)
     parts = (*(_COMING_PART,) * len(_COME_AT_MIN), _LEAVING_PART)
-    *coming, leaving = choose_tenants(size.rng(Stream.STORY), draft.population, parts)
+    *coming, leaving = choose_tenants(size.rng(RandomStream.STORY), draft.population, parts)
     presence: Level = np.ones_like(draft.load)
     for at, members in zip(_COME_AT_MIN, coming, strict=True):
         presence[:, members] = _between(ramp(size.minutes, at, _MOVE_IN_MIN))

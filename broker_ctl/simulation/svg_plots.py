@@ -14,7 +14,7 @@ from matplotlib.collections import EventCollection
 from matplotlib.figure import Figure
 
 from broker_ctl.core.model.broker import printable
-from broker_ctl.simulation.plots import Chart, Curve, counts, spans, times
+from broker_ctl.simulation.plots import Chart, PlotCurve, counts, spans, times
 
 # Figures of matplotlib as SVG: for a page as well as for a file of its own, and in words, too.
 
@@ -225,7 +225,7 @@ def _height(chart: Chart) -> int:
     return _HEAD + _PLOT_HEIGHT + _GAP + _LANE * len(chart.curves) + _FOOT
 
 
-def _label(curve: Curve) -> str:
+def _label(curve: PlotCurve) -> str:
     return f"{curve.label}, {curve.moves_text}"
 
 

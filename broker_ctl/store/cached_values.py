@@ -18,7 +18,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.retry import Backoff
 from broker_ctl.store.interface import MetadataStore, SessionEvent, Stat, Versioned
-from broker_ctl.store.watched_cache import CacheRules, Entry, UpdateRules, WatchedCache
+from broker_ctl.store.watched_cache import CacheEntry, CacheRules, UpdateRules, WatchedCache
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,10 @@ class ValueCache(WatchedCache[T | None]):
         entry = self._entries.find(path)
         return None if entry is None else entry.answer
 
-    async def _read(self, path: str) -> Entry[T | None]:
+    async def _read(self, path: str) -> CacheEntry[T | None]:
         node = await self._store.get(path)
         if node is None:
-            return Entry(None, 0)
+            return CacheEntry(None, 0)
         try:
             value = self._decode(node)
         except CorruptRecord as error:
@@ -91,10 +91,10 @@ class ValueCache(WatchedCache[T | None]):
             log.warning("%s does not decode and is not cached: %s", path, error)
             raise
         size_bytes = _DECODED_RATIO * len(node.data)
-        return Entry(value, size_bytes, node.stat.mzxid, node.stat.version)
+        return CacheEntry(value, size_bytes, node.stat.mzxid, node.stat.version)
 
 
-def _found(entry: Entry[T | None]) -> Found[T] | None:
+def _found(entry: CacheEntry[T | None]) -> Found[T] | None:
     return None if entry.answer is None else Found(entry.answer, entry.version)
 
 
@@ -237,7 +237,7 @@ class LastRead(Generic[T]):
         """Whether the connection to the store is lost."""
         return self._is_away
 
-    def recall(self, path: str) -> Entry[T | None] | None:
+    def recall(self, path: str) -> CacheEntry[T | None] | None:
         """As `ValueCache.recall`; None while the store is away."""
         entry = None if self._is_away else self.cache.recall(path)
         # Most lookups come here several times, and nearly always the last answer is kept already.

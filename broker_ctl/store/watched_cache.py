@@ -98,7 +98,7 @@ _OVERHEAD_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class CacheEntry(Generic[T]):
     """One answer of the store.
 
     Attributes:
@@ -127,9 +127,9 @@ class Entries(Generic[T]):
     def __init__(self, most_entries: int, most_bytes: int) -> None:
         self._most_entries = most_entries
         self._most_bytes = most_bytes
-        self._by_path: OrderedDict[str, Entry[T]] = OrderedDict()
+        self._by_path: OrderedDict[str, CacheEntry[T]] = OrderedDict()
         # Each lookup calls them several times: methods of our own would take as long again.
-        self.find: Final[Callable[[str], Entry[T] | None]] = self._by_path.get
+        self.find: Final[Callable[[str], CacheEntry[T] | None]] = self._by_path.get
         self.touch: Final[Callable[[str], None]] = self._by_path.move_to_end
         self.size_bytes = 0
         self.evictions = 0
@@ -137,7 +137,7 @@ class Entries(Generic[T]):
     def __len__(self) -> int:
         return len(self._by_path)
 
-    def put(self, path: str, entry: Entry[T]) -> None:
+    def put(self, path: str, entry: CacheEntry[T]) -> None:
         """Store an entry, and evict others until the bounds hold."""
         self.drop(path)
         size_bytes = _size_bytes(path, entry)
@@ -163,7 +163,7 @@ class Entries(Generic[T]):
         self.size_bytes = 0
 
 
-def _size_bytes(path: str, entry: Entry[T]) -> int:
+def _size_bytes(path: str, entry: CacheEntry[T]) -> int:
     return _OVERHEAD_BYTES + len(path) + entry.payload_bytes
 
 
@@ -195,7 +195,7 @@ class WatchedCache(ABC, Generic[T]):
         self._rules = rules
         self._rng = rng
         self._entries: Entries[T] = Entries(rules.most_entries, rules.most_bytes)
-        self._reads: dict[str, asyncio.Future[Entry[T]]] = {}
+        self._reads: dict[str, asyncio.Future[CacheEntry[T]]] = {}
         self._is_watching = False
         self._is_connected = True
         self._stops: list[Callable[[], None]] = []
@@ -208,7 +208,7 @@ class WatchedCache(ABC, Generic[T]):
         self.invalidations = 0
 
     @abstractmethod
-    async def _read(self, path: str) -> Entry[T]:
+    async def _read(self, path: str) -> CacheEntry[T]:
         """Ask the store; the answer need not be dated."""
 
     async def start(self) -> None:
@@ -263,7 +263,7 @@ class WatchedCache(ABC, Generic[T]):
 
     # Answers.
 
-    async def _find(self, path: str) -> Entry[T]:
+    async def _find(self, path: str) -> CacheEntry[T]:
         """The entry, or the answer of the store.
 
         Raises:
@@ -279,7 +279,7 @@ class WatchedCache(ABC, Generic[T]):
                 return await asyncio.shield(reading)
         return entry
 
-    def recall(self, path: str) -> Entry[T] | None:
+    def recall(self, path: str) -> CacheEntry[T] | None:
         """The entry, if a caller need not wait for it; None: it has to be read."""
         entry = self._entries.find(path)
         if entry is None:
@@ -295,7 +295,7 @@ class WatchedCache(ABC, Generic[T]):
         self._entries.touch(path)
         return entry
 
-    def is_current(self, path: str, entry: Entry[T] | None) -> bool:
+    def is_current(self, path: str, entry: CacheEntry[T] | None) -> bool:
         """Whether `recall` would still return this entry, and would not refresh it."""
         if entry is None or self._entries.find(path) is not entry:
             return False
@@ -314,7 +314,7 @@ class WatchedCache(ABC, Generic[T]):
         # waiting.
         task.add_done_callback(lambda _: _abandon(reading))
 
-    async def _reload(self, path: str, reading: "asyncio.Future[Entry[T]]") -> None:
+    async def _reload(self, path: str, reading: "asyncio.Future[CacheEntry[T]]") -> None:
         try:
             await self._load(path, reading)
         except StoreError as error:
@@ -325,17 +325,17 @@ class WatchedCache(ABC, Generic[T]):
 
     # Reads.
 
-    def _begin(self, path: str) -> "asyncio.Future[Entry[T]]":
+    def _begin(self, path: str) -> "asyncio.Future[CacheEntry[T]]":
         if not any(is_at_or_below(root, path) for root in self._roots):
             raise ValueError(f"{path} is not below {' or '.join(self._roots)}")
-        reading: asyncio.Future[Entry[T]] = asyncio.get_running_loop().create_future()
+        reading: asyncio.Future[CacheEntry[T]] = asyncio.get_running_loop().create_future()
         # Callers that joined may be gone when the answer comes; then no caller retrieves an error.
         reading.add_done_callback(lambda done: done.exception())
         self._reads[path] = reading
         self.loads += 1
         return reading
 
-    async def _load(self, path: str, reading: "asyncio.Future[Entry[T]]") -> Entry[T]:
+    async def _load(self, path: str, reading: "asyncio.Future[CacheEntry[T]]") -> CacheEntry[T]:
         began_s = self._clock.now_s()
         try:
             entry = replace(await self._read(path), read_at_s=began_s)
@@ -358,7 +358,7 @@ class WatchedCache(ABC, Generic[T]):
             if self._reads.get(path) is reading:
                 del self._reads[path]
 
-    def _remember(self, path: str, entry: Entry[T]) -> Entry[T]:
+    def _remember(self, path: str, entry: CacheEntry[T]) -> CacheEntry[T]:
         held = self._entries.find(path)
         if held is not None and 0 < entry.mzxid < held.mzxid:
             # The answer is of a server that lags behind the one that was asked before.
@@ -382,7 +382,7 @@ class WatchedCache(ABC, Generic[T]):
         self._reads.clear()
 
 
-def _abandon(reading: "asyncio.Future[Entry[T]]") -> None:
+def _abandon(reading: "asyncio.Future[CacheEntry[T]]") -> None:
     if not reading.done():
         reading.set_exception(_AbandonedError())
 

@@ -20,7 +20,8 @@ from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as SdkTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from broker_ctl.tracing.spans import TRACEPARENT, Attribute, Kind, is_valid
+from broker_ctl.tracing.spans import TRACEPARENT, Attribute, is_valid
+from broker_ctl.tracing.spans import SpanKind as Kind
 
 _SCOPE: Final = "broker_ctl"
 _EXPORT_TIMEOUT_S: Final = 5

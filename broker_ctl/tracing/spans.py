@@ -29,7 +29,7 @@ _FORM: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 Attribute = str | int | float | bool
 
 
-class Kind(StrEnum):
+class SpanKind(StrEnum):
     """What a span describes."""
 
     SERVER = "server"
@@ -48,7 +48,7 @@ class Span(Protocol):
         """
         ...
 
-    def child(self, name: str, kind: Kind, attributes: Mapping[str, Attribute]) -> "Span":
+    def child(self, name: str, kind: SpanKind, attributes: Mapping[str, Attribute]) -> "Span":
         """Begin a part of it."""
         ...
 
@@ -65,7 +65,7 @@ class Tracer(Protocol):
     """Begins traces, or continues those of others."""
 
     def begin(
-        self, name: str, kind: Kind, attributes: Mapping[str, Attribute], parent: str = ""
+        self, name: str, kind: SpanKind, attributes: Mapping[str, Attribute], parent: str = ""
     ) -> Span:
         """Begin a span; ``parent`` is a ``traceparent`` of whatever origin, or empty."""
         ...
@@ -96,7 +96,7 @@ def current_traceparent() -> str:
 
 
 def child_span(
-    name: str, kind: Kind = Kind.INTERNAL, **attributes: Attribute
+    name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: Attribute
 ) -> AbstractContextManager[Span | None]:
     """For the length of the block a child of the span that the code runs in, if there is one."""
     span = _current.get()
@@ -106,7 +106,7 @@ def child_span(
 
 
 def root_span(
-    tracer: Tracer | None, name: str, kind: Kind, *, parent: str = "", **attributes: Attribute
+    tracer: Tracer | None, name: str, kind: SpanKind, *, parent: str = "", **attributes: Attribute
 ) -> AbstractContextManager[Span | None]:
     """For the length of the block a span of a tracer, if there is one."""
     return NO_SPAN if tracer is None else _inside(tracer.begin(name, kind, attributes, parent))
@@ -122,7 +122,7 @@ def request_span(
     """
     if tracer is None or not tracer.admits(parent):
         return NO_SPAN
-    return root_span(tracer, name, Kind.SERVER, parent=parent, **attributes)
+    return root_span(tracer, name, SpanKind.SERVER, parent=parent, **attributes)
 
 
 def caused_span(
@@ -132,8 +132,8 @@ def caused_span(
     if tracer is None:
         return NO_SPAN
     if current_traceparent():
-        return child_span(name, Kind.INTERNAL, **attributes)
-    return root_span(tracer, name, Kind.INTERNAL, parent=parent, **attributes)
+        return child_span(name, SpanKind.INTERNAL, **attributes)
+    return root_span(tracer, name, SpanKind.INTERNAL, parent=parent, **attributes)
 
 
 @contextmanager

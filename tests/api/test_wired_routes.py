@@ -8,14 +8,19 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 import broker_ctl.api
+import broker_ctl.attach
+import broker_ctl.console.web
+from broker_ctl.api import broker_server
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.attach.server import AttachedApiServer
+from broker_ctl.attach import server
+from broker_ctl.console.web import routes as console_routes
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import serving_brokers
 from tests.support.http.web_server import free_port
@@ -29,13 +34,19 @@ SAMPLES = ("x", "1", "persistent", "0x00000000_0xffffffff")
 def handlers() -> dict[str, type[Any]]:
     """Classes of routes by ``class.method`` of each handler."""
     found: dict[str, type[Any]] = {}
-    for module in pkgutil.walk_packages(broker_ctl.api.__path__, "broker_ctl.api."):
-        for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if kind.__name__.endswith("Routes") and kind.__module__ == module.name:
+    rooms = (broker_ctl.api, broker_ctl.attach, broker_ctl.console.web)
+    for name in [
+        module.name
+        for room in rooms
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+    ]:
+        for _, kind in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+            if kind.__name__.endswith("Routes") and kind.__module__ == name:
                 found |= {
                     method.__qualname__: kind
-                    for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
-                    if not name.startswith("_") and "Request" in str(inspect.signature(method))
+                    for method_name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
+                    if not method_name.startswith("_")
+                    and "Request" in str(inspect.signature(method))
                 }
     return found
 
@@ -57,9 +68,9 @@ def _naming(handler: Any) -> Handler:
     return answer_name
 
 
-def declared_by(api: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
+def declared_by(module: ModuleType) -> set[str]:
     """The classes of routes that a server's module names."""
-    source = inspect.getsource(inspect.getmodule(api) or api)
+    source = inspect.getsource(module)
     return {
         name.partition(".")[0]
         for name in handlers()
@@ -68,7 +79,7 @@ def declared_by(api: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
 
 
 def test_every_class_of_routes_is_served_somewhere() -> None:
-    served = declared_by(ApiServer) | declared_by(AttachedApiServer)
+    served = declared_by(broker_server) | declared_by(server) | declared_by(console_routes)
     assert {name.partition(".")[0] for name in handlers()} == served
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.headroom import imbalance_bound
 from broker_ctl.core.strategies.balance.planner import apply_moves, load_of, relieve
-from broker_ctl.core.strategies.balance.problem import Allocation, Problem
+from broker_ctl.core.strategies.balance.problem import Allocation, BalanceProblem
 
 _SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
 _SIGMA: Final = 1.2
@@ -40,16 +40,16 @@ def planning() -> dict[str, Any]:
     }
 
 
-def _problem(bundles: int, brokers: int, seed: int) -> Problem:
+def _problem(bundles: int, brokers: int, seed: int) -> BalanceProblem:
     draw = np.random.Generator(np.random.PCG64(seed))
     load = draw.lognormal(0.0, _SIGMA, bundles)
     demand = np.repeat(load[:, np.newaxis], _RESOURCES, axis=1)
     capacity = np.full((brokers, _RESOURCES), load.sum() / brokers / _MEAN_USAGE)
     owner = draw.integers(0, brokers, bundles).astype(np.int32)
-    return Problem.plain(demand, capacity, owner)
+    return BalanceProblem.plain(demand, capacity, owner)
 
 
-def _run(problem: Problem) -> tuple[float, float, int]:
+def _run(problem: BalanceProblem) -> tuple[float, float, int]:
     """Seconds, result over bound, moves."""
     began_s = time.perf_counter()
     relief = relieve(problem, _BAND)
@@ -58,7 +58,7 @@ def _run(problem: Problem) -> tuple[float, float, int]:
     return took_s, result / imbalance_bound(problem), len(relief.moves)
 
 
-def _max_over_mean(problem: Problem) -> float:
+def _max_over_mean(problem: BalanceProblem) -> float:
     """Recomputed from nothing: not what the planner says of itself."""
     usage = Allocation(problem, load_of(problem)).usage
     return float(usage.max() / usage.mean())

@@ -192,7 +192,7 @@ def _synthesised(spark: Any, history: Path, rows: int, hours: int) -> int:
 def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
     """These segments, from the beginning."""
     from broker_ctl.pipeline.ingest import IngestRules, ingest
-    from broker_ctl.pipeline.profile import ProfileRules, profile, select_results
+    from broker_ctl.pipeline.profile import ProfileJobRules, profile, select_results
     from broker_ctl.pipeline.settings import PipelineSettings
     from broker_ctl.pipeline.tables import HISTORY, BatchRow
     from broker_ctl.pipeline.warehouse import open_warehouse
@@ -202,7 +202,7 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
     for segment in segments:
         os.link(segment, some / segment.name)
     defaults = PipelineSettings()
-    rules = ProfileRules(defaults.days, 20, 10, 0.1, 0.01)
+    rules = ProfileJobRules(defaults.days, 20, 10, 0.1, 0.01)
     batches: list[BatchRow] = []
     peak = _Peak()
 

@@ -105,10 +105,10 @@ def _answer(cores: int, extent: Extent) -> None:
     from broker_ctl.pipeline.backtest.tasks import synthetic_trace, tasks_of
     from broker_ctl.pipeline.session import session
     from broker_ctl.simulation.replay.replay import POLICIES
-    from broker_ctl.simulation.workload.scenario_workload import Source
+    from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 
     candidate = Candidate("balance", "", POLICIES["balance"]())
-    trace = synthetic_trace(Source(_WORKLOAD, extent.hours, _BROKERS))
+    trace = synthetic_trace(WorkloadSource(_WORKLOAD, extent.hours, _BROKERS))
     tasks = tasks_of([trace], [candidate], range(extent.replays))
     warm = tasks[: 2 * cores]
     with session(f"local[{cores}]", {}, os.environ) as spark:

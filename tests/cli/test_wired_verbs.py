@@ -22,7 +22,7 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime import verbs
-from broker_ctl.cli.runtime.client import Client
+from broker_ctl.cli.runtime.client import DaemonClient
 from broker_ctl.cli.runtime.output import label_of
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
@@ -199,9 +199,9 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     (tmp_path / "broker.conf").write_text("clusterName=c1\n", encoding="utf-8")
     asked: list[str] = []
     names: dict[str, str] = {}
-    send = Client._send
+    send = DaemonClient._send
 
-    async def noted(self: Client, method: str, url: str, body: Any) -> HttpReply:
+    async def noted(self: DaemonClient, method: str, url: str, body: Any) -> HttpReply:
         if url.startswith(self._url):
             target = url.removeprefix(self._url)
             for broker_id, name in names.items():
@@ -209,7 +209,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
             asked.append(request(method, target, "placement.json" if body == plan else body))
         return await send(self, method, url, body)
 
-    monkeypatch.setattr(Client, "_send", noted)
+    monkeypatch.setattr(DaemonClient, "_send", noted)
     with running([free_port(), free_port()]) as cluster:
         names |= {cluster.leader.broker_id: "LEADER", cluster.follower.broker_id: "FOLLOWER"}
         asyncio.run(cluster.leader.serve(RING.bundle_of(TOPICS[0])))

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from broker_ctl.console.pages.frame import Band, Frame
-from broker_ctl.console.pages.judgement import Known
+from broker_ctl.console.pages.frame import Frame, LoadBand
+from broker_ctl.console.pages.judgement import KnownFacts
 from broker_ctl.console.pages.now import now_page
 from broker_ctl.console.render import render
 from tests.console.test_judgement import CALM, STATUS
@@ -46,7 +46,11 @@ def test_no_name_becomes_markup_and_no_text_turns_around() -> None:
     }
     status = {**STATUS, "broker": HOSTILE, "is_ready": False, "reason": HOSTILE}
     frame = Frame("", HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, live="/ui/live")
-    values = {"now": now_page(Known(cluster, status), Band()), "status": status, "band": Band()}
+    values = {
+        "now": now_page(KnownFacts(cluster, status), LoadBand()),
+        "status": status,
+        "band": LoadBand(),
+    }
     shown = {"title": HOSTILE, "body": "now.html", "part": "", "cluster": cluster, **values}
     page = render("page.html", frame=frame, **shown)
     assert page.count("&lt;script&gt;") > 10

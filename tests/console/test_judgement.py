@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.console.pages.frame import Band, bars_of
-from broker_ctl.console.pages.judgement import Known, Level, judge, needs_of
+from broker_ctl.console.pages.frame import LoadBand, bars_of
+from broker_ctl.console.pages.judgement import JudgementLevel, KnownFacts, judge, needs_of
 
-BAND: Final = Band(1.04, 1.08)
+BAND: Final = LoadBand(1.04, 1.08)
 STATUS: Final = {
     "broker": "b1:8080",
     "is_ready": True,
@@ -33,44 +33,48 @@ CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2, "r
 @pytest.mark.parametrize(
     ("changed", "level", "part"),
     [
-        ({}, Level.WELL, "Balanced: the fullest broker has 1.05"),
-        ({"usage_imbalance": 1.3}, Level.BUSY, "Uneven: the fullest broker has 1.30"),
-        ({"usage_imbalance": None}, Level.BUSY, "waits for the first load reports"),
-        ({"moves": [{}]}, Level.BUSY, "1 move in flight"),
-        ({"paused": True, "pause_reason": "upgrade"}, Level.ATTENTION, "paused: upgrade."),
-        ({"dry_run": True}, Level.ATTENTION, "dry run"),
-        ({"lost_brokers": ["b3:8080"]}, Level.DANGER, "1 broker lost: b3:8080."),
-        ({"is_full": True}, Level.DANGER, "All brokers are beyond their limits"),
+        ({}, JudgementLevel.WELL, "Balanced: the fullest broker has 1.05"),
+        ({"usage_imbalance": 1.3}, JudgementLevel.BUSY, "Uneven: the fullest broker has 1.30"),
+        ({"usage_imbalance": None}, JudgementLevel.BUSY, "waits for the first load reports"),
+        ({"moves": [{}]}, JudgementLevel.BUSY, "1 move in flight"),
+        ({"paused": True, "pause_reason": "upgrade"}, JudgementLevel.ATTENTION, "paused: upgrade."),
+        ({"dry_run": True}, JudgementLevel.ATTENTION, "dry run"),
+        ({"lost_brokers": ["b3:8080"]}, JudgementLevel.DANGER, "1 broker lost: b3:8080."),
+        ({"is_full": True}, JudgementLevel.DANGER, "All brokers are beyond their limits"),
         (
             {"over_limits": [{"broker": "b1:1", "reason": "capacity", "detail": "x"}]},
-            Level.ATTENTION,
+            JudgementLevel.ATTENTION,
             "1 broker beyond limits: b1:1.",
         ),
-        ({"offline_bundles": 2, "offline_eta_s": 4.0}, Level.DANGER, "2 bundles have no owner"),
+        (
+            {"offline_bundles": 2, "offline_eta_s": 4.0},
+            JudgementLevel.DANGER,
+            "2 bundles have no owner",
+        ),
     ],
 )
 def test_the_most_urgent_thing_is_the_judgement(
-    changed: dict[str, Any], level: Level, part: str
+    changed: dict[str, Any], level: JudgementLevel, part: str
 ) -> None:
-    judgement = judge(Known({**CALM, **changed}, STATUS), BAND)
+    judgement = judge(KnownFacts({**CALM, **changed}, STATUS), BAND)
     assert judgement.level is level
     assert part in judgement.sentence
 
 
 def test_without_a_leader_that_is_the_judgement() -> None:
-    judgement = judge(Known(None, STATUS), BAND)
-    assert judgement.level is Level.DANGER
+    judgement = judge(KnownFacts(None, STATUS), BAND)
+    assert judgement.level is JudgementLevel.DANGER
     assert "No leader can be asked" in judgement.sentence
 
 
 def test_needs_are_listed_with_the_most_urgent_first() -> None:
     cluster = {**CALM, "paused": True, "lost_brokers": ["b3:8080"]}
-    needs = needs_of(Known(cluster, STATUS, [DRAIN], CONTROLLER))
+    needs = needs_of(KnownFacts(cluster, STATUS, [DRAIN], CONTROLLER))
     assert [need.level for need in needs] == [
-        Level.DANGER,
-        Level.ATTENTION,
-        Level.ATTENTION,
-        Level.BUSY,
+        JudgementLevel.DANGER,
+        JudgementLevel.ATTENTION,
+        JudgementLevel.ATTENTION,
+        JudgementLevel.BUSY,
     ]
     assert "2 partitions under-replicated." in [need.sentence for need in needs]
     assert needs[-1].sentence == "Draining b2:8080: 3 bundles left, empty in about 1 min 30 s."

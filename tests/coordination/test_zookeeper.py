@@ -9,8 +9,7 @@ import pytest
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.election import Election, Leadership
-from broker_ctl.core.machines.session import Action
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.errors import BadVersion, BundleBusy, BundleReclaimable, MultiFailed
 from broker_ctl.store import paths
 from broker_ctl.store.interface import NO_SESSION, Check, CreateMode, SavedSession, SetData
@@ -40,7 +39,7 @@ class RealBroker(Broker):
             ),
         )
         self._hosts = hosts
-        self.actions: list[Action] = []
+        self.actions: list[SessionAction] = []
         rng = random.Random(number)
         super().__init__(
             number, self.zookeeper, SystemClock(), rng, Steering(rng, 0.0), tick_s=TICK_S
@@ -81,13 +80,13 @@ async def test_heartbeats_prove_authority_and_an_expiry_begins_a_new_session(sta
     broker.watcher.check_epoch(1)
     await broker.expire()
     broker.watcher.check_epoch(2)
-    gone = broker.actions.index(Action.END)
-    assert Action.FENCE in broker.actions[:gone]
+    gone = broker.actions.index(SessionAction.END)
+    assert SessionAction.FENCE in broker.actions[:gone]
     assert broker.actions[gone + 1 :] == [
-        Action.SESSION_LOST,
-        Action.RECONNECTED,
-        Action.SESSION_REESTABLISHED,
-        Action.BEGIN,
+        SessionAction.SESSION_LOST,
+        SessionAction.RECONNECTED,
+        SessionAction.SESSION_REESTABLISHED,
+        SessionAction.BEGIN,
     ]
 
 
@@ -97,13 +96,13 @@ async def test_a_lost_connection_is_made_good_in_the_same_session(start: Start) 
     (bundle,) = (await broker.namespaces.ring(NAMESPACE)).bundles
     token = await broker.ownership.acquire(bundle)
     broker.zookeeper.abort_connection()
-    await eventually(lambda: Action.RECONNECTED in broker.actions)
+    await eventually(lambda: SessionAction.RECONNECTED in broker.actions)
     await eventually(lambda: broker.watcher.state is SessionState.CONNECTED)
     assert broker.actions == [
-        Action.BEGIN,
-        Action.CONNECTION_LOST,
-        Action.RECONNECTED,
-        Action.VERIFY,
+        SessionAction.BEGIN,
+        SessionAction.CONNECTION_LOST,
+        SessionAction.RECONNECTED,
+        SessionAction.VERIFY,
     ]
     assert broker.owned() == {bundle: token}
 

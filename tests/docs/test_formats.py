@@ -20,7 +20,7 @@ from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.security.audit.event import Link, read_link
+from broker_ctl.security.audit.event import ChainLink, read_link
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.placement_proofs import PlacementProofs, ProofFailure
 from broker_ctl.security.signed_requests import RequestSignature, SignatureRefused
@@ -60,7 +60,7 @@ def _session_event() -> dict[str, Any]:
 def _audit_line(row: dict[str, Any]) -> object:
     """With a hash of its own, as a release that knows the field would write it."""
     known = {name: value for name, value in row.items() if name not in {"hash", "format"}}
-    line, _ = Link(0).append(known)
+    line, _ = ChainLink(0).append(known)
     if row["format"] != decode_object(line)["format"]:
         line = line.replace(b'"format":1', f'"format":{row["format"]}'.encode())
     return read_link(line)
@@ -95,7 +95,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         PlanFile("c", 1, 1, 2, (), (), ()).to_row(), "format", PlanFile.of_row
     ),
     "lines of the audit log": Format(
-        decode_object(Link(0).append({"what": "x"})[0]), "format", _audit_line
+        decode_object(ChainLink(0).append({"what": "x"})[0]), "format", _audit_line
     ),
 }
 

@@ -1,6 +1,7 @@
 """Every transition table has its diagram, and the diagram has every row."""
 
 import ast
+import re
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -18,7 +19,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "state-machines
 
 def is_transition_table(annotation: str) -> bool:
     """Whether a value has the type of a table: by state and event, or by state."""
-    if annotation.startswith("Final[Mapping[tuple[State, Event], "):
+    if re.match(r"Final\[Mapping\[tuple\[\w+State, \w+Event\], ", annotation):
         return True
     key, _, value = annotation.removeprefix("Final[Mapping[").removesuffix("]]").partition(", ")
     return value == f"frozenset[{key}]"

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from broker_ctl.errors import EmbeddedError
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Role, Server
+from broker_ctl.lab.embedded.server import Role, ZooKeeperServer
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -30,7 +30,7 @@ def client_of(ensemble: Ensemble) -> Iterator[KazooClient]:
         client.close()
 
 
-async def leader_of(ensemble: Ensemble) -> Server | None:
+async def leader_of(ensemble: Ensemble) -> ZooKeeperServer | None:
     try:
         return await ensemble.leader()
     except EmbeddedError:

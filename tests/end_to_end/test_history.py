@@ -11,7 +11,7 @@ import pytest
 
 from broker_ctl.broker.history import SegmentRules, Segments
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.core.history.catalog import KINDS, Parsed, Stamp
+from broker_ctl.core.history.catalog import KINDS, ParsedLine, Stamp
 from broker_ctl.core.model.names import RING_HIGH, BundleRange, Namespace, Topic
 from broker_ctl.http_client import HttpClient
 from broker_ctl.lab.embedded.daemons import DaemonProcess
@@ -110,7 +110,7 @@ async def test_rows_of_a_killed_daemon_are_whole_and_there_once(
     check_rows(found, {daemon.broker_id for daemon in daemons})
 
 
-def check_loads(found: list[Parsed]) -> None:
+def check_loads(found: list[ParsedLine]) -> None:
     """Exactly one row for each bundle of a cycle, and for each broker, in the whole directory."""
     bundles: Counter[tuple[int, int, str]] = Counter()
     brokers: Counter[tuple[int, int, str]] = Counter()
@@ -149,7 +149,7 @@ def check_order(directory: Path) -> None:
             last_ms[nonce, line.stamp.kind] = line.stamp.at_ms
 
 
-def check_rows(found: list[Parsed], brokers: set[str]) -> None:
+def check_rows(found: list[ParsedLine], brokers: set[str]) -> None:
     """What the rows say fits what was done."""
     rows: dict[str, list[tuple[Stamp, Any]]] = defaultdict(list)
     for line in found:

@@ -19,7 +19,7 @@ NOT_BEFORE_READY: Final = {
     "broker_ctl.daemon.secrets": "broker-ctl secrets check",
     "broker_ctl.lab.embedded": "quickstart and its servers",
     "broker_ctl.pipeline": "pipeline jobs",
-    "broker_ctl.lab": "tests",
+    "broker_ctl.lab.memory_store": "tests",
     "opentelemetry": "openTelemetryTracesEndpoint",
     "numpy": "the first view of a leader",
     "pyarrow": "pipeline jobs and traces",

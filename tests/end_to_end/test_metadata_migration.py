@@ -13,7 +13,7 @@ from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.doctor.ensemble import examine_ensembles
-from broker_ctl.daemon.doctor.machine import Level
+from broker_ctl.daemon.doctor.machine import FindingLevel
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.lab.embedded.daemons import DaemonProcess
@@ -130,5 +130,5 @@ async def test_daemons_stand_back_while_brokers_move_their_metadata(
         asked = [url, "allowMixedCluster=true", *(f"{k}={v}" for k, v in SETTINGS.items())]
         findings = await examine_ensembles(load(None, {}, asked), SystemClock(), 5.0)
         (found,) = (one for one in findings if one.check == "metadata migration")
-        assert found.level is Level.ERROR
+        assert found.level is FindingLevel.ERROR
         assert "phase COMPLETED" in found.found

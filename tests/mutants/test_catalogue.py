@@ -17,7 +17,7 @@ ROOMS: Final = {
     *("core/machines", "core/partitions", "coordination/session", "coordination/locks"),
     *("coordination/election", "coordination/directives", "broker/ownership", "broker/namespaces"),
     *("broker/replicas", "balancer/execution", "controller", "dataplane/bundles", "store/signed"),
-    *("dataplane/webhook", "dataplane/replication", "store/zookeeper", "store/watched_cache"),
+    *("dataplane/webhook", "lab/replication", "store/zookeeper", "store/watched_cache"),
     *("daemon/lifecycle",),
 }
 

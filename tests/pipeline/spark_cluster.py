@@ -31,12 +31,12 @@ from zipfile import ZipFile
 import pyspark
 
 from broker_ctl.cli.pipeline.backtest import to_row
-from broker_ctl.pipeline.backtest.job import Replays, Verdict
+from broker_ctl.pipeline.backtest.job import CandidateVerdict, Replays
 from broker_ctl.pipeline.backtest.results import Candidate, Named
 from broker_ctl.pipeline.backtest.tasks import replay_task, synthetic_trace, tasks_of
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.simulation.replay.replay import POLICIES
-from broker_ctl.simulation.workload.scenario_workload import Source
+from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 from tests.support.http.web_server import free_port
 from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.segment_files import small_history
@@ -274,10 +274,10 @@ def _answer(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
 
 def _replayed_here() -> list[dict[str, Any]]:
     candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
-    trace = synthetic_trace(Source(_SCENARIO, _HOURS, _BROKERS))
+    trace = synthetic_trace(WorkloadSource(_SCENARIO, _HOURS, _BROKERS))
     rows = [replay_task(task).row for task in tasks_of([trace], candidates, range(_SEEDS))]
     baseline = Named("balance", "")
-    verdict = Verdict.of(Replays(rows, []), baseline)
+    verdict = CandidateVerdict.of(Replays(rows, []), baseline)
     replays: list[dict[str, Any]] = to_row(verdict)["replays"]
     return replays
 

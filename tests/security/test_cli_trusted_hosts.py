@@ -15,7 +15,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from broker_ctl.cli.runtime.client import Client, Trust
+from broker_ctl.cli.runtime.client import DaemonClient, TlsTrust
 from broker_ctl.core.model.broker import AllowedHosts
 from broker_ctl.errors import HttpError
 from tests.support.http.web_server import serving
@@ -84,27 +84,27 @@ async def test_a_redirect_to_another_host_stops_with_what_to_do(
 )
 async def test_no_spelling_of_the_target_gets_the_token(listener: Listener, location: str) -> None:
     there = location.format(there=listener.broker_id, port=listener.port)
-    async with redirecting(there) as url, Client(url, SECRET) as client:
+    async with redirecting(there) as url, DaemonClient(url, SECRET) as client:
         with pytest.raises(HttpError, match="not trusted with the token"):
             await client.get("/x")
     assert listener.requests == []
 
 
 async def test_other_ports_of_the_same_host_and_trusted_domains_are_followed() -> None:
-    async with redirecting("http://127.0.0.1:1") as url, Client(url, SECRET) as client:
+    async with redirecting("http://127.0.0.1:1") as url, DaemonClient(url, SECRET) as client:
         with pytest.raises(HttpError, match="redirected to a broker that does not answer"):
             await client.get("/x")
-    trust = Trust(AllowedHosts.parse([".invalid"]), allows_cleartext=True)
+    trust = TlsTrust(AllowedHosts.parse([".invalid"]), allows_cleartext=True)
     async with (
         redirecting("http://b-1.invalid:1") as url,
-        Client(url, SECRET, timeout_s=2.0, trust=trust) as client,
+        DaemonClient(url, SECRET, timeout_s=2.0, trust=trust) as client,
     ):
         with pytest.raises(HttpError, match="redirected to a broker that does not answer"):
             await client.get("/x")
 
 
 async def test_without_a_token_every_redirect_is_followed(listener: Listener) -> None:
-    async with redirecting(listener.url) as url, Client(url, None) as client:
+    async with redirecting(listener.url) as url, DaemonClient(url, None) as client:
         assert await client.get("/x") == {}
     assert listener.secrets == []
 
@@ -120,19 +120,19 @@ def contexts(authority: trustme.CA) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 async def test_a_certificate_of_the_named_authority_is_trusted_and_no_other() -> None:
     served, trusting = contexts(trustme.CA())
     strange, _ = contexts(trustme.CA())
-    by_authority = Trust(authority=True)
+    by_authority = TlsTrust(authority=True)
     async with listening(served) as one, redirecting(one.url, served) as url:
-        async with Client(url, SECRET, trusting) as client:
+        async with DaemonClient(url, SECRET, trusting) as client:
             with pytest.raises(HttpError, match="not trusted with the token"):
                 await client.get("/x")
         assert one.secrets == []
-        async with Client(url, SECRET, trusting, trust=by_authority) as client:
+        async with DaemonClient(url, SECRET, trusting, trust=by_authority) as client:
             assert await client.get("/x") == {}
         assert one.secrets == [AUTHORIZATION]
     async with (
         listening(strange) as other,
         redirecting(other.url, served) as url,
-        Client(url, SECRET, trusting, trust=by_authority) as client,
+        DaemonClient(url, SECRET, trusting, trust=by_authority) as client,
     ):
         with pytest.raises(HttpError, match="redirected to a broker that does not answer"):
             await client.get("/x")
@@ -142,7 +142,7 @@ async def test_a_certificate_of_the_named_authority_is_trusted_and_no_other() ->
 async def test_with_an_authority_nobody_is_followed_into_the_clear(listener: Listener) -> None:
     async with (
         redirecting(listener.url) as url,
-        Client(url, SECRET, trust=Trust(authority=True)) as client,
+        DaemonClient(url, SECRET, trust=TlsTrust(authority=True)) as client,
     ):
         with pytest.raises(HttpError, match="not trusted with the token"):
             await client.get("/x")
@@ -167,12 +167,12 @@ async def test_a_token_crosses_no_network_in_the_clear(tmp_path: Path) -> None:
 
 async def test_no_redirect_leads_a_token_into_the_clear(listener: Listener) -> None:
     async with redirecting("http://192.0.2.1:8080") as url:
-        trust = Trust(AllowedHosts.parse(("192.0.2.1",)))
-        async with Client(url, SECRET, timeout_s=0.5, trust=trust) as client:
+        trust = TlsTrust(AllowedHosts.parse(("192.0.2.1",)))
+        async with DaemonClient(url, SECRET, timeout_s=0.5, trust=trust) as client:
             with pytest.raises(HttpError, match="in the clear"):
                 await client.get("/x")
     # Loopback is not a network.
-    trust = Trust(AllowedHosts.parse((HOST,)))
-    async with redirecting(listener.url) as url, Client(url, SECRET, trust=trust) as client:
+    trust = TlsTrust(AllowedHosts.parse((HOST,)))
+    async with redirecting(listener.url) as url, DaemonClient(url, SECRET, trust=trust) as client:
         await client.get("/x")
     assert AUTHORIZATION in listener.secrets

@@ -24,7 +24,7 @@ from kazoo.exceptions import NoAuthError
 from broker_ctl.cli.demo_cluster import SETTINGS
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.dataplane.bundles.serve_log import Verdict, judge, merge_logs, read_events
+from broker_ctl.dataplane.bundles.serve_log import OwnershipVerdict, judge, merge_logs, read_events
 from broker_ctl.http_client import HttpClient
 from broker_ctl.lab.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.lab.embedded.ports import port_of, reserve_port
@@ -210,7 +210,7 @@ async def is_whole(http: HttpClient, daemons: Daemons) -> bool:
     return found is not None and len((await overview(http, found[0]))["brokers"]) == BROKERS
 
 
-def verdict_of(daemons: Daemons, workload: Workload, end_ns: int) -> Verdict:
+def verdict_of(daemons: Daemons, workload: Workload, end_ns: int) -> OwnershipVerdict:
     logs = [path for daemon in daemons.all if (path := daemon.files.serve_log).exists()]
     events = merge_logs(map(read_events, logs))
     return judge(events, TICK_S, workload.positions_with_traffic(0.0), end_ns)

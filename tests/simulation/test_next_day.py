@@ -7,9 +7,9 @@ import pytest
 
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.balance.profile import ProfileRules
-from broker_ctl.simulation.model.scenario import Pace, Scenario
+from broker_ctl.simulation.model.scenario import ReplayPace, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, next_day, plan_day, profile_of
-from broker_ctl.simulation.replay.replay import POLICIES, Course
+from broker_ctl.simulation.replay.replay import POLICIES, ReplayCourse
 from tests.support.pipeline.small_scenarios import MB, small
 
 NIGHT_MIN = DAY_MIN // 2
@@ -32,7 +32,7 @@ def whole(rules: CycleRules) -> CycleRules:
 
 def test_a_profile_has_each_bundle_by_hour_as_it_is_at_the_end_of_the_day() -> None:
     ours = POLICIES["avg"]()
-    course = Course(two_halves(), ours.rules, ours.pace)
+    course = ReplayCourse(two_halves(), ours.rules, ours.pace)
     place = course.cluster.place_of(two_halves().traffic.bundles[0])
     course.cluster.split(place or 0, (0x10000000,))
     profile = profile_of(course)
@@ -46,7 +46,7 @@ def test_a_profile_has_each_bundle_by_hour_as_it_is_at_the_end_of_the_day() -> N
 def test_a_plan_is_applied_in_one_minute_and_leaves_the_other_course_alone() -> None:
     ours = POLICIES["balance"]()
     rules = replace(whole(ours.rules), shedding=None)
-    course = Course(two_halves(), rules, ours.pace)
+    course = ReplayCourse(two_halves(), rules, ours.pace)
     for minute in range(3):
         course.replay_minute(minute)
     other = course.fork(rules.under_plan)
@@ -62,7 +62,7 @@ def test_a_plan_is_applied_in_one_minute_and_leaves_the_other_course_alone() -> 
 @pytest.mark.slow
 def test_under_a_plan_nothing_has_to_move_where_balance_alone_moves_twice_a_day() -> None:
     ours = POLICIES["balance"]()
-    day = next_day(two_halves(), whole(ours.rules), Pace())
+    day = next_day(two_halves(), whole(ours.rules), ReplayPace())
     assert day.planned.moves == 0
     assert day.planned.most == pytest.approx(1.0, abs=0.01)
     assert day.reactive.moves > 0

@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.tracing.open_telemetry import OpenTelemetryTracer
 from broker_ctl.tracing.spans import (
-    Kind,
+    SpanKind,
     caused_span,
     child_span,
     current_traceparent,
@@ -16,7 +16,7 @@ from tests.support.daemon.kept_spans import KeptSpan
 
 
 def test_without_a_tracer_there_is_no_span() -> None:
-    with root_span(None, "a", Kind.SERVER) as root, caused_span(None, "b") as caused:
+    with root_span(None, "a", SpanKind.SERVER) as root, caused_span(None, "b") as caused:
         assert root is caused is None
         assert current_traceparent() == ""
         with child_span("c") as child:
@@ -25,7 +25,7 @@ def test_without_a_tracer_there_is_no_span() -> None:
 
 def test_what_runs_in_a_span_is_its_child_and_so_is_a_decision_in_a_request() -> None:
     tracer = KeptSpan()
-    with root_span(tracer, "request", Kind.SERVER), caused_span(tracer, "decision"):
+    with root_span(tracer, "request", SpanKind.SERVER), caused_span(tracer, "decision"):
         assert current_traceparent() == "of decision"
         with child_span("move"):
             pass
@@ -42,8 +42,8 @@ def test_a_request_that_is_not_traced_has_no_span_and_a_decision_in_it_begins_a_
     with request_span(tracer, "request", parent="of a client") as request:
         assert current_traceparent() == "of a client"
     assert [(one.name, one.kind) for one in tracer.children] == [
-        ("decision", Kind.INTERNAL),
-        ("request", Kind.SERVER),
+        ("decision", SpanKind.INTERNAL),
+        ("request", SpanKind.SERVER),
     ]
 
 
@@ -64,14 +64,14 @@ def test_a_decision_that_was_begun_elsewhere_goes_on_in_its_trace() -> None:
 
 def test_a_span_says_the_kind_of_an_error_and_not_its_text() -> None:
     tracer = KeptSpan()
-    with pytest.raises(ValueError, match="secret"), root_span(tracer, "a", Kind.INTERNAL):
+    with pytest.raises(ValueError, match="secret"), root_span(tracer, "a", SpanKind.INTERNAL):
         raise ValueError("secret")
     assert tracer.children[0].error == "ValueError"
 
 
 def test_what_a_span_has_left_running_causes_nothing_in_its_name() -> None:
     tracer = KeptSpan()
-    with root_span(tracer, "request", Kind.SERVER) as span:
+    with root_span(tracer, "request", SpanKind.SERVER) as span:
         assert span is not None
         span.end()
         assert current_traceparent() == ""

@@ -37,7 +37,7 @@ from broker_ctl.errors import (
     NotOwner,
     SettingsError,
 )
-from broker_ctl.peer_http import Source
+from broker_ctl.peer_http import AddressSource
 
 # Unloading the bundles of a namespace at their owners.
 
@@ -109,7 +109,7 @@ class Unloads:
 
     async def _at(self, owner: Owner, bundle: Bundle) -> None:
         path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
-        reply = await self._dependencies.peers.request("PUT", owner.urls, path, Source.OWNER)
+        reply = await self._dependencies.peers.request("PUT", owner.urls, path, AddressSource.OWNER)
         # Redirected (307): that owner has released the bundle meanwhile.
         if reply.status not in {204, 307}:
             raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")

@@ -25,7 +25,7 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.core.model.names import DOMAINS, Topic
 from broker_ctl.errors import BrokerCtlError, HttpError, InvalidPolicy, NotOwner, TopicMissing
-from broker_ctl.peer_http import Source
+from broker_ctl.peer_http import AddressSource
 
 # Unloads all partitions of a partitioned topic at their owners.
 
@@ -92,7 +92,7 @@ class PartitionUnloads:
         urls = owner.urls
         path = f"{partition.domain}/{partition.namespace}/{quote(partition.local, safe='')}/unload"
         target = f"/admin/v2/{path}" + "?dry_run=true" * is_dry_run
-        reply = await self._dependencies.peers.request("PUT", urls, target, Source.OWNER)
+        reply = await self._dependencies.peers.request("PUT", urls, target, AddressSource.OWNER)
         if reply.status == 404:
             raise TopicMissing(f"{partition} is not loaded")
         if reply.status not in {200, 204}:

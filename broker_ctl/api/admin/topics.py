@@ -24,7 +24,7 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.names import DOMAINS, Bundle, Namespace, Topic
 from broker_ctl.errors import CorruptRecord, HttpError, NotOwner, TopicMissing
-from broker_ctl.peer_http import Source
+from broker_ctl.peer_http import AddressSource
 from broker_ctl.tasks import SingleFlight
 
 # The topics of a namespace, as far as the cluster knows them.
@@ -118,7 +118,7 @@ class TopicNames:
         path = f"/control/v1/topics/{namespace}"
         try:
             reply = await self._dependencies.peers.request(
-                "GET", urls, path, Source.OWNER, timeout_s=_ANSWER_S
+                "GET", urls, path, AddressSource.OWNER, timeout_s=_ANSWER_S
             )
             if reply.status != 200:
                 raise HttpError(f"{path}: {reply.status}")

@@ -25,7 +25,7 @@ _TRIM_DELAY_S: Final = 0.05
 _WARNING_INTERVAL_S: Final = 60
 
 
-class Client(Protocol):
+class BinaryClient(Protocol):
     """A `connection.Connection`."""
 
     def leave(self, parting: bytes = b"") -> None:
@@ -66,12 +66,12 @@ class Clients:
         self.failures = failures
         self.instruments = instruments
         # With their addresses.
-        self._admitted: dict[Client, str] = {}
+        self._admitted: dict[BinaryClient, str] = {}
         self._admitted_of: Counter[str] = Counter()
-        self._refused: set[Client] = set()
+        self._refused: set[BinaryClient] = set()
         # In the order of their arrival.
-        self._waiting: dict[Client, str] = {}
-        self._waiting_at: defaultdict[str, dict[Client, None]] = defaultdict(dict)
+        self._waiting: dict[BinaryClient, str] = {}
+        self._waiting_at: defaultdict[str, dict[BinaryClient, None]] = defaultdict(dict)
         self._trim_timer: asyncio.TimerHandle | None = None
         self._next_warning_s = 0.0
         self._is_closed = False
@@ -96,7 +96,7 @@ class Clients:
     def __len__(self) -> int:
         return len(self._admitted) + len(self._waiting)
 
-    def receive(self, client: Client, address: str) -> None:
+    def receive(self, client: BinaryClient, address: str) -> None:
         """Wait for its CONNECT, or leave it."""
         if self._is_closed:
             # It was accepted while the others were shut down.
@@ -114,7 +114,7 @@ class Clients:
                 # Descriptors would run out before the next turn.
                 self._trim()
 
-    def admit(self, client: Client) -> bool:
+    def admit(self, client: BinaryClient) -> bool:
         """Give a client with a valid CONNECT a place, or leave it; return whether it has one."""
         address = self._stop_waiting(client)
         if reason := self._full(address):
@@ -125,7 +125,7 @@ class Clients:
         self._admitted_of[address] += 1
         return True
 
-    def forget(self, client: Client) -> None:
+    def forget(self, client: BinaryClient) -> None:
         """It has gone."""
         self._stop_waiting(client)
         address = self._admitted.pop(client, None)
@@ -139,7 +139,7 @@ class Clients:
         """End the connections of admitted clients whose tokens or keys do not count any more."""
         self._recheck_some([*self._admitted])
 
-    def _recheck_some(self, left: list[Client]) -> None:
+    def _recheck_some(self, left: list[BinaryClient]) -> None:
         # A signature takes some 0.1 ms to verify, and there may be thousands of clients.
         for client in left[:_RECHECKED_A_TURN]:
             client.recheck()
@@ -169,7 +169,7 @@ class Clients:
             return f"{limit} clients of {address} are connected already"
         return ""
 
-    def _refuse(self, client: Client, reason: str) -> None:
+    def _refuse(self, client: BinaryClient, reason: str) -> None:
         self.instruments.refused_connections.add()
         if len(self._refused) < self.rules.max_refused:
             self._refused.add(client)
@@ -178,7 +178,7 @@ class Clients:
         else:
             client.abort()
 
-    def _stop_waiting(self, client: Client) -> str:
+    def _stop_waiting(self, client: BinaryClient) -> str:
         """Return its address; empty: it does not wait."""
         address = self._waiting.pop(client, None)
         if address is None:
@@ -205,7 +205,9 @@ class Clients:
             self._refuse_oldest(of_address, rules.max_waiting_of_address, address)
         self._refuse_oldest(self._waiting, rules.max_waiting, "all addresses")
 
-    def _refuse_oldest(self, waiting: Mapping[Client, object], limit: int, origin: str) -> None:
+    def _refuse_oldest(
+        self, waiting: Mapping[BinaryClient, object], limit: int, origin: str
+    ) -> None:
         oldest = [*islice(waiting, max(0, len(waiting) - limit))]
         for client in oldest:
             self._stop_waiting(client)

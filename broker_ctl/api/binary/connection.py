@@ -37,21 +37,21 @@ from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.conversation import (
     Challenge,
     Conversation,
+    ConversationState,
     Enqueue,
     Leave,
     Resume,
-    State,
 )
 from broker_ctl.api.binary.handshake import RefreshTimer
-from broker_ctl.api.binary.replies import Frames, MalformedFrame
-from broker_ctl.api.binary.workers import Request
+from broker_ctl.api.binary.replies import BinaryFrames, MalformedFrame
+from broker_ctl.api.binary.workers import LookupRequest
 from broker_ctl.security.certificates.peer_certificate import peer_certificate
 from broker_ctl.security.client_limits import origin_of
 
 COMMANDS_A_TURN: Final = 64
 
 
-class Connection(asyncio.Protocol):
+class BinaryConnection(asyncio.Protocol):
     """A client's socket."""
 
     def __init__(self, clients: Clients) -> None:
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
             clients.rules, clients.rates, clients.failures, clients.instruments.commands
         )
         self._loop = asyncio.get_running_loop()
-        self._frames = Frames()
+        self._frames = BinaryFrames()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._refresh = RefreshTimer(clients.rules.refresh_check_s, self._check_credentials)
@@ -85,9 +85,9 @@ class Connection(asyncio.Protocol):
             self._watch(delay_s, partial(self.leave, parting))
             return
         transport = self._transport
-        if self._conversation.state is State.CLOSED or transport is None:
+        if self._conversation.state is ConversationState.CLOSED or transport is None:
             return
-        self._conversation.state = State.CLOSED
+        self._conversation.state = ConversationState.CLOSED
         self._out.append(parting)
         self._flush()
         self._watch(self._rules.linger_s, self.abort)
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection now."""
-        self._conversation.state = State.CLOSED
+        self._conversation.state = ConversationState.CLOSED
         if self._transport is not None:
             self._transport.abort()
 
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle the complete commands."""
-        if self._conversation.state is State.CLOSED:
+        if self._conversation.state is ConversationState.CLOSED:
             return
         self._heard_s = self._loop.time()
         self._is_pinged = False
@@ -138,20 +138,20 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answers: stop reading from it."""
         self._is_choked = True
-        if self._conversation.state is not State.CLOSED:
+        if self._conversation.state is not ConversationState.CLOSED:
             self._hold_or_read()
             self._watch(self._rules.keep_alive_s, self.abort)
 
     def resume_writing(self) -> None:
         """The client reads its answers again: resume reading from it."""
         self._is_choked = False
-        if self._conversation.state is not State.CLOSED:
+        if self._conversation.state is not ConversationState.CLOSED:
             self._watch(self._rules.keep_alive_s, self._check_silence)
             self._take_all()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The socket is closed; answers to requests in progress are dropped."""
-        self._conversation.state = State.CLOSED
+        self._conversation.state = ConversationState.CLOSED
         self._transport = None
         self._refresh.cancel()
         if self._timer is not None:
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
                     self._hold_or_read()
                     return
                 self._take(command)
-                if self._conversation.state is State.CLOSED:
+                if self._conversation.state is ConversationState.CLOSED:
                     return
         except MalformedFrame as error:
             self.leave(self._conversation.malformed(error).frame)
@@ -189,17 +189,17 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         self._is_waiting = False
-        if self._conversation.state is not State.CLOSED:
+        if self._conversation.state is not ConversationState.CLOSED:
             self._take_all()
 
     def _take(self, command: bytes) -> None:
-        is_new = self._conversation.state is State.NEW
+        is_new = self._conversation.state is ConversationState.NEW
         match self._conversation.receive(command):
             case Enqueue(kind, message):
                 self._in_flight += 1
                 client, origin = self._conversation.client, self._conversation.origin
                 self._clients.workers.put(
-                    Request(kind, message, self._is_tls, self._reply, client, origin)
+                    LookupRequest(kind, message, self._is_tls, self._reply, client, origin)
                 )
             case Leave(parting, delay_s):
                 self.leave(parting, delay_s)
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
                 self._refresh.restart()
             case Resume(commands):
                 for held in commands:
-                    if self._conversation.state is not State.CLOSED:
+                    if self._conversation.state is not ConversationState.CLOSED:
                         self._take(held)
             case bytes(frame):
                 if is_new and not self._clients.admit(self):
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
                     self._refresh.restart()
 
     def _hold_or_read(self) -> None:
-        is_paused = self._conversation.state is not State.CLOSED and not self._has_room
+        is_paused = self._conversation.state is not ConversationState.CLOSED and not self._has_room
         transport = self._transport
         if is_paused is self._is_paused or transport is None or transport.is_closing():
             return
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
 
     def _reply(self, frame: bytes) -> None:
         self._in_flight -= 1
-        if self._conversation.state is not State.CLOSED:
+        if self._conversation.state is not ConversationState.CLOSED:
             self._send(frame)
             if self._is_paused:
                 self._take_all()
@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_later(after_s, check)
 
     def _check_credentials(self) -> None:
-        has_ended = self._conversation.state is State.CLOSED
+        has_ended = self._conversation.state is ConversationState.CLOSED
         if has_ended or not self._conversation.credentials.can_expire:
             return
         match self._conversation.check_credentials():

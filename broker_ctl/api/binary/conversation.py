@@ -16,7 +16,7 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandAuthResponse,
     CommandConnect,
 )
-from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
+from broker_ctl.api.binary.refusal_audit import RefusalAudit, RefusedSender
 from broker_ctl.api.binary.replies import MalformedFrame
 from broker_ctl.errors import TooManyRequests
 from broker_ctl.instruments.kinds import Counter
@@ -27,7 +27,7 @@ from broker_ctl.security.client_limits import FailureDelays, RequestRates
 # A client's connection as a state machine: which command is allowed when, and what it causes.
 
 
-class State(StrEnum):
+class ConversationState(StrEnum):
     """State of the connection. CLOSED: nothing is read any more."""
 
     NEW = "new"
@@ -89,17 +89,17 @@ _COMMANDS: Final[Mapping[int, ClientCommand]] = {
     CommandType.GET_TOPICS_OF_NAMESPACE: ClientCommand.REQUEST,
 }
 # A pair that is not here is out of order: LEAVE.
-_ACTS: Final[Mapping[tuple[State, ClientCommand], Act]] = {
-    (State.NEW, ClientCommand.CONNECT): Act.SHAKE_HANDS,
-    (State.CONNECTED, ClientCommand.PING): Act.ANSWER_PING,
-    (State.CONNECTED, ClientCommand.PONG): Act.NOTHING,
-    (State.CONNECTED, ClientCommand.AUTH_RESPONSE): Act.REFRESH,
-    (State.CONNECTED, ClientCommand.REQUEST): Act.ENQUEUE,
-    (State.CONNECTED, ClientCommand.UNSERVED): Act.REFUSE,
+_ACTS: Final[Mapping[tuple[ConversationState, ClientCommand], Act]] = {
+    (ConversationState.NEW, ClientCommand.CONNECT): Act.SHAKE_HANDS,
+    (ConversationState.CONNECTED, ClientCommand.PING): Act.ANSWER_PING,
+    (ConversationState.CONNECTED, ClientCommand.PONG): Act.NOTHING,
+    (ConversationState.CONNECTED, ClientCommand.AUTH_RESPONSE): Act.REFRESH,
+    (ConversationState.CONNECTED, ClientCommand.REQUEST): Act.ENQUEUE,
+    (ConversationState.CONNECTED, ClientCommand.UNSERVED): Act.REFUSE,
 }
 
 
-def act_on(state: State, kind: int) -> Act:
+def act_on(state: ConversationState, kind: int) -> Act:
     """What to do about a command; one of a newer release is a request that is not served."""
     return _ACTS.get((state, _COMMANDS.get(kind, ClientCommand.UNSERVED)), Act.LEAVE)
 
@@ -180,7 +180,7 @@ class Conversation:
         self._failures = failures
         self._commands = commands
         self._audit = RefusalAudit(rules.audit, rules.wall_ms)
-        self.state = State.NEW
+        self.state = ConversationState.NEW
         self.client: Client | None = None
         self.certificate: PeerCertificate | None = None
         self.credentials = Credentials(Admitted(None))
@@ -228,7 +228,9 @@ class Conversation:
         except TooManyRequests as met:
             why = ServerError.TooManyRequests
             self._commands.add(request.kind.name, why.name)
-            self._audit.refuse_request(Sender(self.origin, self.client), request, why, str(met))
+            self._audit.refuse_request(
+                RefusedSender(self.origin, self.client), request, why, str(met)
+            )
             return replies.failure(request.kind, request.command.request_id, why, str(met))
         return request
 
@@ -286,7 +288,9 @@ class Conversation:
 
     def _refuse(self, reason: str) -> Leave:
         """The end of a client that has not proven its role."""
-        self._audit.refuse_connection(Sender(self.origin, self.client), _AUTHENTICATION, reason)
+        self._audit.refuse_connection(
+            RefusedSender(self.origin, self.client), _AUTHENTICATION, reason
+        )
         return self.leave(reason, _AUTHENTICATION)
 
     def recheck(self) -> Leave | None:
@@ -313,7 +317,7 @@ class Conversation:
         self.client, self.credentials = found.client, Credentials(found)
         self._connect = connect
         self._commands.add(CommandType.CONNECT.name, _OK)
-        self.state = State.CONNECTED
+        self.state = ConversationState.CONNECTED
         return replies.connected(rules.version, connect.protocol_version, rules.max_message_bytes)
 
 

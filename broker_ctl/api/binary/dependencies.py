@@ -47,7 +47,7 @@ class BinaryDependencies:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BinaryListener:
     """An address to listen on; ``setting`` is the one that its port comes from, 0: any port."""
 
     address: str

@@ -13,9 +13,9 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
 )
-from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
+from broker_ctl.api.binary.refusal_audit import RefusalAudit, RefusedSender
 from broker_ctl.api.binary.replies import server_error_of
-from broker_ctl.api.binary.workers import Request
+from broker_ctl.api.binary.workers import LookupRequest
 from broker_ctl.api.http.redirects import listener_of
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Answer, Connect, PeerCluster, Redirect
@@ -50,7 +50,7 @@ class Lookups:
         """Redirect clients to other brokers from now on."""
         self._is_draining = True
 
-    def recall(self, request: Request) -> bytes | None:
+    def recall(self, request: LookupRequest) -> bytes | None:
         """The frame that answers it, if memory has it; None: `answer` finds it, or the error."""
         if request.kind is not CommandType.LOOKUP or self._is_draining:
             return None
@@ -80,7 +80,7 @@ class Lookups:
         decision = authorization.recall(client, Operation.LOOKUP, Resource.of_topic(topic))
         return decision is not None and decision.is_allowed
 
-    async def answer(self, request: Request) -> bytes:
+    async def answer(self, request: LookupRequest) -> bytes:
         """The frame that answers it."""
         if self._is_draining:
             return self._failure(
@@ -105,11 +105,11 @@ class Lookups:
         self._commands.add(request.kind.name, _OK)
         return frame
 
-    def overdue(self, request: Request) -> bytes:
+    def overdue(self, request: LookupRequest) -> bytes:
         """The frame for a request whose deadline has passed."""
         return self._failure(request, ServerError.MetadataError, "not answered in time")
 
-    async def _find(self, request: Request) -> bytes:
+    async def _find(self, request: LookupRequest) -> bytes:
         command: CommandLookupTopic = request.command
         topic = _topic_in(command)
         await self._authorize(request, Resource.of_topic(topic))
@@ -123,7 +123,7 @@ class Lookups:
             )
         return self._located(request, answer)
 
-    def _located(self, request: Request, answer: Answer) -> bytes:
+    def _located(self, request: LookupRequest, answer: Answer) -> bytes:
         """The frame for an answer.
 
         Raises:
@@ -152,7 +152,7 @@ class Lookups:
             raise ApiError(412, f"{broker_id} has no {scheme} address")
         return replies.located(command.request_id, how, there, is_authoritative=is_authoritative)
 
-    async def _count(self, request: Request) -> bytes:
+    async def _count(self, request: LookupRequest) -> bytes:
         command: CommandPartitionedTopicMetadata = request.command
         topic = _topic_in(command)
         await self._authorize(request, Resource.of_topic(topic))
@@ -160,7 +160,7 @@ class Lookups:
         count = await self._dependencies.partitions_of(topic)
         return replies.partitions(command.request_id, count)
 
-    async def _list(self, request: Request) -> bytes:
+    async def _list(self, request: LookupRequest) -> bytes:
         command: CommandGetTopicsOfNamespace = request.command
         try:
             domains = _DOMAINS[TopicMode(command.mode)]
@@ -172,7 +172,7 @@ class Lookups:
             command.request_id, await self._dependencies.topics_of(namespace, domains)
         )
 
-    async def _authorize(self, request: Request, resource: Resource) -> None:
+    async def _authorize(self, request: LookupRequest, resource: Resource) -> None:
         """Refuse what the client may not look up.
 
         Raises:
@@ -196,9 +196,9 @@ class Lookups:
             if not decision.is_allowed:
                 raise ApiError(403, decision.reason, kind="Forbidden")
 
-    def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
+    def _failure(self, request: LookupRequest, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)
-        sender = Sender(request.origin, request.client)
+        sender = RefusedSender(request.origin, request.client)
         self._audit.refuse_request(sender, request, why, reason)
         return replies.failure(request.kind, request.command.request_id, why, reason)
 

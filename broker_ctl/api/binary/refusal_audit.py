@@ -22,7 +22,7 @@ _REFUSALS: Final = frozenset(
 )
 
 
-class Sender(NamedTuple):
+class RefusedSender(NamedTuple):
     """Who sent a command.
 
     Attributes:
@@ -57,12 +57,14 @@ class RefusalAudit:
         self._audit = audit if audit is not None and audit.is_on else None
         self._wall_ms = wall_ms
 
-    def refuse_connection(self, sender: Sender, why: ServerError, reason: str) -> None:
+    def refuse_connection(self, sender: RefusedSender, why: ServerError, reason: str) -> None:
         """Record a client whose CONNECT is refused, or whose proof has expired."""
         if self._audit is not None:
             self._audit.record(self._event(sender, CommandType.CONNECT, why, reason))
 
-    def refuse_request(self, sender: Sender, request: Asked, why: ServerError, reason: str) -> None:
+    def refuse_request(
+        self, sender: RefusedSender, request: Asked, why: ServerError, reason: str
+    ) -> None:
         """Record a request that failed, if that is for want of a right or beyond a rate."""
         if self._audit is None or why not in _REFUSALS:
             return
@@ -78,7 +80,7 @@ class RefusalAudit:
         )
 
     def _event(
-        self, sender: Sender, kind: CommandType, why: ServerError, reason: str
+        self, sender: RefusedSender, kind: CommandType, why: ServerError, reason: str
     ) -> AuditEvent:
         client = sender.client
         return AuditEvent(

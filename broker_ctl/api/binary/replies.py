@@ -49,7 +49,7 @@ def frame(command: bytes) -> bytes:
     return _SIZES.pack(size + _SIZE_BYTES, size) + command
 
 
-class Frames:
+class BinaryFrames:
     """Assembles frames that span many reads; returns one command at a time."""
 
     def __init__(self) -> None:

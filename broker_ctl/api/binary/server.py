@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from broker_ctl.api.binary.clients import Clients
-from broker_ctl.api.binary.connection import Connection
-from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
+from broker_ctl.api.binary.connection import BinaryConnection
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryListener, BinaryRules
 from broker_ctl.api.binary.lookups import Lookups
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.api.http.limits import connections
@@ -29,7 +29,10 @@ class BinaryServer:
     """Pulsar's binary protocol on one port, or on two, one of them with TLS."""
 
     def __init__(
-        self, dependencies: BinaryDependencies, rules: BinaryRules, listeners: Sequence[Listener]
+        self,
+        dependencies: BinaryDependencies,
+        rules: BinaryRules,
+        listeners: Sequence[BinaryListener],
     ) -> None:
         rules = self._rules = _within_descriptors(rules)
         self._listeners = tuple(listeners)
@@ -96,11 +99,11 @@ class BinaryServer:
         """The ports that are listened on, in the order of the listeners."""
         return tuple(self._ports)
 
-    async def _listen(self, listener: Listener) -> int:
+    async def _listen(self, listener: BinaryListener) -> int:
         """The number of its port."""
 
-        def make() -> Connection:
-            return Connection(self._clients)
+        def make() -> BinaryConnection:
+            return BinaryConnection(self._clients)
 
         tls = listener.tls
         address, port = listener.address, listener.port

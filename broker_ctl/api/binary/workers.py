@@ -28,7 +28,7 @@ _CLIENTS_A_TURN: Final = 8
 
 
 @dataclass(slots=True)
-class Request:
+class LookupRequest:
     """A client's request, and the callback for its reply, which is called exactly once.
 
     Attributes:
@@ -49,9 +49,9 @@ class Workers:
 
     def __init__(
         self,
-        recall: Callable[[Request], bytes | None],
-        answer: Callable[[Request], Awaitable[bytes]],
-        overdue: Callable[[Request], bytes],
+        recall: Callable[[LookupRequest], bytes | None],
+        answer: Callable[[LookupRequest], Awaitable[bytes]],
+        overdue: Callable[[LookupRequest], bytes],
         limit_s: float,
     ) -> None:
         self._recall = recall
@@ -59,7 +59,7 @@ class Workers:
         self._overdue = overdue
         self._limit_s = limit_s
         self._tasks = TaskScope("binary lookups")
-        self._queue: deque[Request] = deque()
+        self._queue: deque[LookupRequest] = deque()
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_relaying = False
         self._shift = 0
@@ -74,7 +74,7 @@ class Workers:
         """Whether requests may be put; a client with more of them waits for its turn."""
         return len(self._queue) < _MAX_QUEUED
 
-    def put(self, request: Request) -> None:
+    def put(self, request: LookupRequest) -> None:
         """Have a request answered."""
         self._queue.append(request)
         if not self._is_relaying:

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.limits.connections import Connection
+from broker_ctl.api.http.limits.connections import HttpConnection
 from broker_ctl.api.http.responses import ApiError
 
 _LIMIT_S: Final = 10.0
@@ -32,7 +32,7 @@ async def read_bounded(request: web.Request, most_bytes: int | None = None) -> b
 
 async def _read(request: web.Request, most_bytes: int) -> bytes:
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, HttpConnection)
     bodies = connection.bodies
     body = bytearray()
     bodies.begin(body)

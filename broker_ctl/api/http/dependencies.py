@@ -14,7 +14,7 @@ from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import Clock
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.algorithms import SPLITTING
 from broker_ctl.http_client import Sign

@@ -19,11 +19,11 @@ from broker_ctl.api.http.access.authorization import Authorizer, Undecided
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.access.route_rules import Access, PortFilter, access_of
 from broker_ctl.api.http.broker_process import explain_unserved
-from broker_ctl.api.http.limits.connections import Bodies, BoundedServer, Connection
+from broker_ctl.api.http.limits.connections import Bodies, BoundedServer, HttpConnection
 from broker_ctl.api.http.limits.rates import FailedAuthentications, HttpRates
 from broker_ctl.api.http.limits.requests import Deadlines, Overload, RequestClasses
 from broker_ctl.api.http.responses import ApiError, ErrorRenderer, route_of
-from broker_ctl.api.http.routing import RoutedRequest, RouteTable, Steps, in_task, recall_of
+from broker_ctl.api.http.routing import RequestSteps, RoutedRequest, RouteTable, in_task, recall_of
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.settings.publishing import PortRole
 from broker_ctl.tracing.spans import NO_SPAN, TRACEPARENT, Span, Tracer, request_span
@@ -159,7 +159,7 @@ class Dispatcher:
         """Stop ending requests that hang."""
         self._deadlines.close()
 
-    def _begin(self, port: PortFilter, received: web.BaseRequest) -> Steps | None:
+    def _begin(self, port: PortFilter, received: web.BaseRequest) -> RequestSteps | None:
         """Begin the steps of a request that memory may answer; None: of all others, nothing yet."""
         assert isinstance(received, RoutedRequest)
         found = self._routes.find(received.method, received.rel_url.path_safe)
@@ -169,12 +169,12 @@ class Dispatcher:
             return None
         received.match_info, received.is_eager = found, True
         received.is_at_admin_port = port.role is PortRole.ADMIN
-        return Steps(self._answer(received, found))
+        return RequestSteps(self._answer(received, found))
 
     async def _handle(self, port: PortFilter, received: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(received, RoutedRequest)
         connection = received.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         begun = connection.begin_request()
         if begun is not None:
             return await begun
@@ -197,7 +197,7 @@ class Dispatcher:
         # Unrouted requests share one label value: their paths and methods are unbounded.
         route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         connection = request.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         response: web.StreamResponse
         try:
             access = access_of(route, request.method)

@@ -182,7 +182,7 @@ Recall = Callable[[web.Request], web.Response | None]
 _MARK: Final = "recalled_by"
 
 
-class Steps:
+class RequestSteps:
     """The steps of one request, begun without a task.
 
     Attributes:

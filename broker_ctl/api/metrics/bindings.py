@@ -14,7 +14,7 @@ from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Skip, Split, Transfer
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.load import BundleStats, SystemUsage, max_usage
 from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstruments
 from broker_ctl.instruments.declared import ApiInstruments, Instruments

@@ -27,7 +27,7 @@ _TEXTS: Final = listed(TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredRoute:
     """One row.
 
     Attributes:
@@ -55,26 +55,26 @@ class Declared:
     is_redirected: bool = False
 
 
-def _reads(answer: Schema | None, *errors: int, **more: Any) -> Declared:
-    return Declared(answer=answer, errors=errors, **more)
+def _reads(answer: Schema | None, *errors: int, **more: Any) -> DeclaredRoute:
+    return DeclaredRoute(answer=answer, errors=errors, **more)
 
 
-def _text(*errors: int, **more: Any) -> Declared:
-    return Declared(answer=TEXT, answer_type=_PLAIN, errors=errors, **more)
+def _text(*errors: int, **more: Any) -> DeclaredRoute:
+    return DeclaredRoute(answer=TEXT, answer_type=_PLAIN, errors=errors, **more)
 
 
-def _writes(*errors: int, body: Schema | None = None, **more: Any) -> Declared:
-    return Declared(status=204, body=body, errors=errors, **more)
+def _writes(*errors: int, body: Schema | None = None, **more: Any) -> DeclaredRoute:
+    return DeclaredRoute(status=204, body=body, errors=errors, **more)
 
 
-def _acts(answer: Schema, *errors: int, body: Schema | None = None, **more: Any) -> Declared:
+def _acts(answer: Schema, *errors: int, body: Schema | None = None, **more: Any) -> DeclaredRoute:
     """An act of the leader or of the controller."""
-    return Declared(answer=answer, body=body, errors=errors, is_redirected=True, **more)
+    return DeclaredRoute(answer=answer, body=body, errors=errors, is_redirected=True, **more)
 
 
-def _led(answer: Schema, *errors: int, **more: Any) -> Declared:
+def _led(answer: Schema, *errors: int, **more: Any) -> DeclaredRoute:
     """What the leader or the controller knows."""
-    return Declared(answer=answer, errors=errors, is_redirected=True, **more)
+    return DeclaredRoute(answer=answer, errors=errors, is_redirected=True, **more)
 
 
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": 1_000}
@@ -98,7 +98,7 @@ _REPLICATED: Final = f"{_PARTITIONS}/topics/{{topic}}"
 _MEMBERS: Final = _reads(_TEXTS, 404, 412, query={"tenant": TEXT, "property": TEXT})
 
 _LOOKUP: Final = {
-    "GET /lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}": Declared(
+    "GET /lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}": DeclaredRoute(
         answer=ref("LookupData"),
         query={"authoritative": FLAG, "listenerName": TEXT},
         errors=(409,),
@@ -118,8 +118,8 @@ _TENANTS_AND_CLUSTERS: Final = {
     "DELETE /admin/v2/tenants/{tenant}": _writes(404, 405, 409, query={"force": FLAG}),
     "GET /admin/v2/clusters": _reads(_TEXTS),
     f"GET {_CLUSTER}": _reads(ref("ClusterData"), 404),
-    f"PUT {_CLUSTER}": Declared(body=ref("ClusterData"), errors=(409, 412)),
-    f"POST {_CLUSTER}": Declared(body=ref("ClusterData"), errors=(404, 412)),
+    f"PUT {_CLUSTER}": DeclaredRoute(body=ref("ClusterData"), errors=(409, 412)),
+    f"POST {_CLUSTER}": DeclaredRoute(body=ref("ClusterData"), errors=(404, 412)),
     f"DELETE {_CLUSTER}": _writes(404, 412),
     f"GET {_CLUSTER}/peers": _reads(or_null(_TEXTS), 404),
     f"POST {_CLUSTER}/peers": _writes(404, 412, body=_TEXTS),
@@ -218,7 +218,7 @@ _CONTROL: Final = {
     "GET /control/v1/explain": _led(OBJECT, 404, query={"subject": TEXT}, required=("subject",)),
     "GET /control/v1/stacks": _text(),
     "GET /control/v1/pause": _reads(ref("Pause")),
-    "PUT /control/v1/pause": Declared(answer=ref("Pause"), body=ref("Audit")),
+    "PUT /control/v1/pause": DeclaredRoute(answer=ref("Pause"), body=ref("Audit")),
     "DELETE /control/v1/pause": _reads(ref("Pause")),
     "GET /control/v1/drains": _led(listed(OBJECT)),
     "PUT /control/v1/drains/{broker}": _acts(
@@ -252,7 +252,7 @@ _CONTROL: Final = {
     "PUT /control/v1/rollout/brokers/{broker}": _acts(
         OBJECT, 404, 409, body=ref("RolloutReport"), is_required=True
     ),
-    "POST /control/v1/{verb}": Declared(
+    "POST /control/v1/{verb}": DeclaredRoute(
         answer=OBJECT, body=OBJECT, is_required=True, errors=(404, 409, 412)
     ),
 }
@@ -296,7 +296,7 @@ _PARTITION_ROUTES: Final = {
     "POST /control/v1/controlled-shutdown": _acts(
         OBJECT, 404, 409, body=ref("ControlledShutdown"), is_required=True
     ),
-    "POST /control/v1/instructions": Declared(
+    "POST /control/v1/instructions": DeclaredRoute(
         answer=OBJECT, body=OBJECT, is_required=True, errors=(404, 409)
     ),
 }
@@ -310,7 +310,7 @@ _PROCESS: Final = {
 }
 
 # Method and path, as `route_rules` has them.
-DECLARED: Final[Mapping[str, Declared]] = MappingProxyType(
+DECLARED: Final[Mapping[str, DeclaredRoute]] = MappingProxyType(
     {
         **_LOOKUP,
         **_TENANTS_AND_CLUSTERS,

@@ -10,7 +10,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.route_rules import Exempt, access_of, resource_kind_of
 from broker_ctl.api.http.request_params import PARAMETER, has_dry_run
-from broker_ctl.api.openapi.declared import DECLARED, Declared
+from broker_ctl.api.openapi.declared import DECLARED, DeclaredRoute
 from broker_ctl.api.openapi.schemas import FLAG, SCHEMAS, TEXT, Schema, or_null, ref
 from broker_ctl.codec import encode
 
@@ -72,7 +72,7 @@ def build(routes: Iterable[web.RouteDef], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(route: web.RouteDef, path: str, declared: Declared) -> dict[str, Any]:
+def _operation(route: web.RouteDef, path: str, declared: DeclaredRoute) -> dict[str, Any]:
     access = access_of(path, route.method)
     summary = " ".join((inspect.getdoc(route.handler) or "").partition("\n\n")[0].split())
     operation: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameters(route: web.RouteDef, declared: Declared) -> Iterator[dict[str, Any]]:
+def _query_parameters(route: web.RouteDef, declared: DeclaredRoute) -> Iterator[dict[str, Any]]:
     query = dict(declared.query)
     if has_dry_run(route.handler):
         query[PARAMETER] = FLAG
@@ -127,7 +127,7 @@ def _query_parameters(route: web.RouteDef, declared: Declared) -> Iterator[dict[
         yield {"name": name, "in": "query", "required": is_required, "schema": schema}
 
 
-def _responses(route: web.RouteDef, path: str, declared: Declared) -> dict[str, Any]:
+def _responses(route: web.RouteDef, path: str, declared: DeclaredRoute) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status in (declared.status, *declared.also):
         found[str(status)] = _response(status, _content(declared, status))
@@ -147,13 +147,13 @@ def _response(status: int, content: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "content": dict(content)} if content else described
 
 
-def _content(declared: Declared, status: int) -> Mapping[str, Any]:
+def _content(declared: DeclaredRoute, status: int) -> Mapping[str, Any]:
     if status != declared.status or declared.answer is None:
         return {}
     return {declared.answer_type: {"schema": declared.answer}}
 
 
-def _errors(route: web.RouteDef, path: str, declared: Declared) -> set[int]:
+def _errors(route: web.RouteDef, path: str, declared: DeclaredRoute) -> set[int]:
     """The declared ones, and those that follow from the route."""
     # A request may be one too many, or the broker is stopping or without a session.
     found = {429, 503, *declared.errors}

@@ -29,7 +29,7 @@ class _Known:
     read_s: float
 
 
-class Namespaces:
+class ProjectedNamespaces:
     """What is known of each namespace."""
 
     def __init__(self, reader: ClusterReader, clock: Clock) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from broker_ctl.attach.admin import PulsarAdmin
-from broker_ctl.attach.projection.namespaces import Namespaces
+from broker_ctl.attach.projection.namespaces import ProjectedNamespaces
 from broker_ctl.attach.projection.reports import LoadReports, ReportedLoad, StuckBundles
 from broker_ctl.attach.reader import ClusterReader
 from broker_ctl.clock import Clock
@@ -75,7 +75,7 @@ class ClusterProjection:
         self._reader = ClusterReader(admin, cluster)
         self._admin = admin
         self._reports = LoadReports(admin, self._reader, clock)
-        self._namespaces = Namespaces(self._reader, clock)
+        self._namespaces = ProjectedNamespaces(self._reader, clock)
         self._store = store
         self._clock = clock
         self._cluster = cluster

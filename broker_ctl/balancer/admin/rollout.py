@@ -10,16 +10,16 @@ from broker_ctl.balancer.planning.rollout.observer import find_seats
 from broker_ctl.balancer.planning.rollout.runner import RolloutRunner
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo
-from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutEvent as BrokerEvent
 from broker_ctl.core.rollout.forecast import RolloutForecast, RolloutScope, Seats
-from broker_ctl.core.rollout.machine import Event
+from broker_ctl.core.rollout.machine import RolloutEvent
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.errors import InvalidTransition, OrderConflict
 
-ACTS: Final[Mapping[str, Event]] = {
-    "pause": Event.PAUSE,
-    "resume": Event.RESUME,
-    "abort": Event.ABORT,
+ACTS: Final[Mapping[str, RolloutEvent]] = {
+    "pause": RolloutEvent.PAUSE,
+    "resume": RolloutEvent.RESUME,
+    "abort": RolloutEvent.ABORT,
 }
 # What a driver says of a broker; None: it has found it ready at its address.
 REPORTS: Final[Mapping[str, BrokerEvent | None]] = {

@@ -10,7 +10,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.balance.slowness import SlownessRecord
 from broker_ctl.core.strategies.placement.filters import broken_limits, is_cluster_full
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.broker_ctl import MoveNode
@@ -22,7 +22,7 @@ _MAX_HOT: Final = 50
 _DECISIONS: Final = 50
 _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
-NOTHING_SLOW: Final[Mapping[str, Record]] = MappingProxyType({})
+NOTHING_SLOW: Final[Mapping[str, SlownessRecord]] = MappingProxyType({})
 
 
 def overview(term: LeaderTerm, lost_since_ms: Mapping[str, int]) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def _limits(view: ClusterView | None, term: LeaderTerm) -> dict[str, Any]:
 
 
 def explain(
-    term: LeaderTerm, subject: str, slow: Mapping[str, Record] = NOTHING_SLOW
+    term: LeaderTerm, subject: str, slow: Mapping[str, SlownessRecord] = NOTHING_SLOW
 ) -> Mapping[str, Any]:
     """One broker or one bundle, with its last decisions.
 
@@ -143,7 +143,7 @@ def _broker(term: LeaderTerm, view: ClusterView, broker_id: str) -> dict[str, An
     }
 
 
-def _slow_row(record: Record | None) -> dict[str, Any] | None:
+def _slow_row(record: SlownessRecord | None) -> dict[str, Any] | None:
     """Why a broker is, or is not, taken for slow; None: it was not judged."""
     if record is None:
         return None

@@ -17,7 +17,7 @@ from broker_ctl.store.records.simple import BrokerReport
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReceivedReport:
     """A broker's report, and when it was received.
 
     Its age counts from then by the leader's clock: the broker's clock may be off by any amount.

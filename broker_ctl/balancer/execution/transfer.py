@@ -11,7 +11,7 @@ from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choos
 from broker_ctl.coordination.directives import MoveRecord, Moves
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.coordination.membership.cluster import Peers
-from broker_ctl.core.machines.move import Action, Event, State, Step, step
+from broker_ctl.core.machines.move import MoveAction, MoveEvent, MoveState, Step, step
 from broker_ctl.core.model.commands import (
     Command,
     PrepareTransfer,
@@ -35,7 +35,7 @@ from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.tracing.spans import Kind, child_span
+from broker_ctl.tracing.spans import SpanKind, child_span
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Dispatch:
         """
         await self._leadership.wait_deciding()
         try:
-            with child_span(f"command {order.verb}", Kind.CLIENT, peer=broker_id):
+            with child_span(f"command {order.verb}", SpanKind.CLIENT, peer=broker_id):
                 async with asyncio.timeout(timeout_s):
                     return await self._peers.send(broker_id, order, timeout_s)
         except TimeoutError as error:
@@ -146,7 +146,7 @@ class MoveRun:
             event = await self._execute(action)
             self._steps.append(f"{state}, {event}")
             state, actions = step(state, event, self._history)
-        if state is State.ABORTED:
+        if state is MoveState.ABORTED:
             why = self._last_error or BundleMoving(f"{self._record.move.bundle}: {self._history}")
             log.info("move %s aborted: %s", self._record.move.move_id, why)
             raise why
@@ -156,26 +156,26 @@ class MoveRun:
     def _history(self) -> str:
         return " > ".join(self._steps)
 
-    async def _execute(self, action: Action) -> Event:
+    async def _execute(self, action: MoveAction) -> MoveEvent:
         move, rules = self._record.move, self._dependencies.rules()
         match action:
-            case Action.PREPARE:
+            case MoveAction.PREPARE:
                 prepare = PrepareTransfer(*self._command_fields)
                 return await self._send(move.to_broker, prepare, rules.order_s)
-            case Action.RELEASE:
+            case MoveAction.RELEASE:
                 self.has_released = True
                 unload_ms = round(rules.unload_s * 1000)
                 release = ReleaseBundle(*self._command_fields, move.token, unload_ms)
                 # If closing fails, fencing takes its time too.
                 limit_s = rules.unload_s + 2 * rules.order_s
                 return await self._send(move.from_broker, release, limit_s)
-            case Action.RECEIVE:
+            case MoveAction.RECEIVE:
                 return await self._receive(rules.order_s + rules.load_s)
-            case Action.LOOK:
+            case MoveAction.LOOK:
                 return await self._retry_store(self._inspect)
-            case Action.REROUTE:
+            case MoveAction.REROUTE:
                 return await self._retry_store(self._reroute)
-            case Action.CLOSE:
+            case MoveAction.CLOSE:
                 return await self._retry_store(self._close)
 
     # Commands.
@@ -186,18 +186,18 @@ class MoveRun:
         move = self._record.move
         return self._leadership.epoch, move.bundle, move.move_id, self._record.version
 
-    async def _send(self, broker_id: str, command: Command, timeout_s: float) -> Event:
+    async def _send(self, broker_id: str, command: Command, timeout_s: float) -> MoveEvent:
         try:
             await self._dispatch.send(broker_id, command, timeout_s)
         except PeerUnreachable as error:
             self._last_error = error
-            return Event.UNANSWERED
+            return MoveEvent.UNANSWERED
         except PeerError as error:
             self._last_error = error
-            return Event.REFUSED
-        return Event.EXECUTED
+            return MoveEvent.REFUSED
+        return MoveEvent.EXECUTED
 
-    async def _receive(self, timeout_s: float) -> Event:
+    async def _receive(self, timeout_s: float) -> MoveEvent:
         move = self._record.move
         if self._attempts[move.to_broker]:
             await asyncio.sleep(_PAUSE_S)
@@ -235,7 +235,7 @@ class MoveRun:
         what = f"move {self._record.move.move_id} waits for the store"
         return await retry(attempt, what, rng=self._dependencies.rng, judge=is_undecided)
 
-    async def _inspect(self) -> Event:
+    async def _inspect(self) -> MoveEvent:
         """Read the owner node first: if the destination has it, a missing record means success."""
         owner = await read_owner(self._dependencies.store, self._record.move.bundle)
         record = await self._moves.read(self._record.move.move_id)
@@ -246,20 +246,20 @@ class MoveRun:
             self._record = record
         move = self._record.move
         if owner is not None and owner.broker_id == move.to_broker:
-            return Event.AT_DESTINATION
+            return MoveEvent.AT_DESTINATION
         if record is None:
-            return Event.OVER
+            return MoveEvent.OVER
         if owner is None:
-            return Event.FREE if self._can_retry else Event.STRAY
-        return Event.AT_SOURCE if owner.token == move.token else Event.ELSEWHERE
+            return MoveEvent.FREE if self._can_retry else MoveEvent.STRAY
+        return MoveEvent.AT_SOURCE if owner.token == move.token else MoveEvent.ELSEWHERE
 
-    async def _reroute(self) -> Event:
+    async def _reroute(self) -> MoveEvent:
         move = self._record.move
         try:
             other = await self._choose(move.bundle, frozenset({*self._attempts, move.to_broker}))
         except NoBroker as error:
             self._last_error = error
-            return Event.NO_RECEIVER
+            return MoveEvent.NO_RECEIVER
         rerouted = replace(self._record, move=replace(move, to_broker=other))
         try:
             self._record = await self._moves.adopt(
@@ -267,17 +267,17 @@ class MoveRun:
             )
         except MultiFailed as error:
             self._check_fenced(error)
-            return Event.REFUSED
+            return MoveEvent.REFUSED
         log.info("move %s goes to %s instead of %s", move.move_id, other, move.to_broker)
-        return Event.REROUTED
+        return MoveEvent.REROUTED
 
-    async def _close(self) -> Event:
+    async def _close(self) -> MoveEvent:
         try:
             await self._moves.end(self._record, self._leadership.guard)
         except MultiFailed as error:
             self._check_fenced(error)
             raise
-        return Event.CLOSED
+        return MoveEvent.CLOSED
 
     @staticmethod
     def _check_fenced(error: MultiFailed) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final, NamedTuple
 
-from broker_ctl.balancer.context.bundle_history import Report
+from broker_ctl.balancer.context.bundle_history import ReceivedReport
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.cluster.surges import Past, Surge
 from broker_ctl.core.cluster.view import Subject
-from broker_ctl.core.machines.surge import Event, State
+from broker_ctl.core.machines.surge import SurgeEvent, SurgeState
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BundleLoad, BundleStats, ResourceQuota, sample_weight
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
@@ -90,7 +90,7 @@ class SurgeMonitor:
     @property
     def has_risen(self) -> bool:
         """Whether there is a surge that no plan has considered."""
-        return any(surge.state is State.RISEN for surge in self._surges.values())
+        return any(surge.state is SurgeState.RISEN for surge in self._surges.values())
 
     @property
     def current(self) -> Mapping[Subject, Surge]:
@@ -102,14 +102,14 @@ class SurgeMonitor:
         limit_s = self._rules().window_s
         for subject, surge in list(self._surges.items()):
             if now_s - surge.since_s >= limit_s:
-                self._apply(subject, surge, Event.LAPSED)
+                self._apply(subject, surge, SurgeEvent.LAPSED)
 
     def record_plan(self, surges: Mapping[Subject, Surge]) -> None:
         """A cycle has planned on a view with these surges."""
         for subject, surge in surges.items():
             # A newer surge of the same subject has not been planned for.
             if self._surges.get(subject) is surge:
-                self._apply(subject, surge, Event.PLANNED)
+                self._apply(subject, surge, SurgeEvent.PLANNED)
 
     def report(self, broker_id: str, now_s: float) -> "ReportReading":
         """Begin to read a report of a broker."""
@@ -138,7 +138,7 @@ class SurgeMonitor:
         past, surge = known.at(reading.now_s, reading.rules), self._surges.get(subject)
         if traffic.reaches(reading.least) and past.has_surged(value, reading.rules):
             if surge is not None:
-                surge.after(Event.GREW)
+                surge.after(SurgeEvent.GREW)
             self._surges[subject] = Surge(past.lowest, value, reading.now_s)
             self._pasts[subject] = past.after_surge(value)
             return True
@@ -167,7 +167,7 @@ class SurgeMonitor:
         for on_surge in tuple(self._listeners):
             on_surge()
 
-    def _apply(self, subject: Subject, surge: Surge, event: Event) -> None:
+    def _apply(self, subject: Subject, surge: Surge, event: SurgeEvent) -> None:
         later = surge.after(event)
         if later is None:
             del self._surges[subject]
@@ -253,7 +253,7 @@ class LoadMonitor:
         self._changed = asyncio.Event()
         self._dirty: set[str] = set()
         self._corrupt = 0
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[str, ReceivedReport] = {}
         # Reports repeat the same names: each name is parsed once.
         self._names: dict[str, dict[str, Bundle]] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
@@ -289,7 +289,7 @@ class LoadMonitor:
         return self._tree.corrupt + self._corrupt
 
     @property
-    def reports(self) -> Mapping[str, Report]:
+    def reports(self) -> Mapping[str, ReceivedReport]:
         """The newest report of each broker that has one."""
         return self._reports
 
@@ -400,7 +400,7 @@ class LoadMonitor:
                 surges.add(bundle, stats)
             await asyncio.sleep(0)
         self._names[broker_id] = names
-        report = self._reports[broker_id] = Report(data, now_s, lines, czxid)
+        report = self._reports[broker_id] = ReceivedReport(data, now_s, lines, czxid)
         surges.close()
         if self.simple is not None:
             await self.simple.add_report(report)

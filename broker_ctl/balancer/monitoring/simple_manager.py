@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from broker_ctl.balancer.context.bundle_history import Report
+from broker_ctl.balancer.context.bundle_history import ReceivedReport
 from broker_ctl.balancer.context.dependencies import LeaderRules
 from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.counting import batched
@@ -77,7 +77,7 @@ class SimpleManager:
         self._quotas.update(quotas)
         self._default = default or self._default
 
-    async def add_report(self, report: Report) -> None:
+    async def add_report(self, report: ReceivedReport) -> None:
         """Learn from a report, a few bundles at a time."""
         load, broker_id = report.data.load, report.data.load.broker_id
         elapsed_s = report.received_s - self._received_s.get(broker_id, report.received_s)

@@ -27,7 +27,11 @@ from broker_ctl.core.model.names import (
     TopicPartitions,
 )
 from broker_ctl.core.strategies.placement.pipeline import MisplacedBundle, misplaced_bundles
-from broker_ctl.core.strategies.splitting.candidates import HotTopic, hot_topics, max_bundle_usage
+from broker_ctl.core.strategies.splitting.candidates import (
+    HottestTopic,
+    hot_topics,
+    max_bundle_usage,
+)
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -197,7 +201,7 @@ class SnapshotBuilder:
         self._memory = memory
         self.latest: ClusterView | None = None
         self._former_views = FormerViews()
-        self.hot_topics: Mapping[Bundle, HotTopic] = {}
+        self.hot_topics: Mapping[Bundle, HottestTopic] = {}
         self.misplaced: tuple[MisplacedBundle, ...] = ()
 
     async def build(self, draw_seed: int = 0) -> ClusterView:

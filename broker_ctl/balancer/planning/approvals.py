@@ -18,10 +18,10 @@ from broker_ctl.core.cluster.directives import MOST_WHO, AuditInfo
 from broker_ctl.core.history.rows import Outcome
 from broker_ctl.core.planning.approval import (
     OPEN,
-    Event,
+    ApprovalEvent,
+    ApprovalState,
     Fate,
     Fates,
-    State,
     check_progress,
     mark_refused,
     record_results,
@@ -63,7 +63,7 @@ class Approved:
     def is_in_force(self, now_ms: int) -> bool:
         """Whether balancing still respects the placements of the plan."""
         until_ms = self.record.in_force_until_ms
-        return now_ms < until_ms and self.progress.state is not State.STOPPED
+        return now_ms < until_ms and self.progress.state is not ApprovalState.STOPPED
 
     def to_row(self) -> dict[str, Any]:
         """The plan and its progress as plain JSON values."""
@@ -435,7 +435,7 @@ class Approvals:
                 )
             if not decisions:
                 raise OrderConflict(f"plan {plan_id} has no decisions")
-            state = step(State.PROPOSED, Event.APPROVE)
+            state = step(ApprovalState.PROPOSED, ApprovalEvent.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
             epoch = self._term.leadership.epoch
             record = PlanRecord(
@@ -478,7 +478,7 @@ class Approvals:
                 raise OrderConflict(f"plan {plan_id} is {approved.progress.state.value} already")
             if is_dry_run:
                 return approved
-            return await self._write(approved, Event.STOP, approved.progress.fates, note)
+            return await self._write(approved, ApprovalEvent.STOP, approved.progress.fates, note)
 
     async def rows(self) -> list[dict[str, Any]]:
         """The plan in execution, or the last one, as plain JSON values.
@@ -513,9 +513,9 @@ class Approvals:
             if current is None:
                 return False
             before = current.progress.fates
-            if self._moved_s == -math.inf or current.progress.state is State.APPROVED:
+            if self._moved_s == -math.inf or current.progress.state is ApprovalState.APPROVED:
                 self._moved_s = self._clock.now_s()
-                current = await self._write(current, Event.BEGIN, before)
+                current = await self._write(current, ApprovalEvent.BEGIN, before)
         fates = await self._execute_batch(current, rules)
         async with self._turn:
             await self._settle(self._latest(current), fates)
@@ -545,18 +545,18 @@ class Approvals:
         if fates != current.progress.fates:
             self._moved_s = now_s
         if Fate.WAITING not in fates:
-            await self._write(current, Event.SETTLED, fates)
+            await self._write(current, ApprovalEvent.SETTLED, fates)
             log.info(
                 "plan %s has advanced: %s", current.record.plan_id, self._latest(current).to_row()
             )
         elif now_s - self._moved_s > _STUCK_S:
             note = f"no remaining decision could be executed for {_STUCK_S:.0f} s"
-            await self._write(current, Event.STUCK, fates, note)
+            await self._write(current, ApprovalEvent.STUCK, fates, note)
         elif fates != current.progress.fates:
             await self._write(current, None, fates)
 
     async def _write(
-        self, approved: Approved, event: Event | None, fates: Fates, note: str = ""
+        self, approved: Approved, event: ApprovalEvent | None, fates: Fates, note: str = ""
     ) -> Approved:
         progress, plan_id = approved.progress, approved.record.plan_id
         state = progress.state if event is None else step(progress.state, event, plan_id)
@@ -573,7 +573,7 @@ class Approvals:
         except NoNode:
             # An operator deleted the node to stop the plan.
             log.warning("plan %s stopped: its node was deleted", plan_id)
-            written = replace(written, state=State.STOPPED, note="its node was deleted")
+            written = replace(written, state=ApprovalState.STOPPED, note="its node was deleted")
         self._plans[plan_id] = replace(approved, progress=written)
         return self._plans[plan_id]
 

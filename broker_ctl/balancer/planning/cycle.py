@@ -28,7 +28,7 @@ from broker_ctl.core.planning.cycle import (
     usage_averages,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.balance.slowness import SlownessRecord
 from broker_ctl.core.strategies.splitting.candidates import unload_new_bundles
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.store import paths
@@ -124,7 +124,7 @@ class Cycle:
         return usage_averages(self._cycle_memory.memory)
 
     @property
-    def slow_records(self) -> Mapping[str, Record]:
+    def slow_records(self) -> Mapping[str, SlownessRecord]:
         """What is known of how slow each broker is; empty if the strategy does not judge it."""
         return slow_records(self._cycle_memory.memory)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Any, Final
 
-from broker_ctl.balancer.context.bundle_history import Report
+from broker_ctl.balancer.context.bundle_history import ReceivedReport
 from broker_ctl.balancer.context.dependencies import LeaderRules
 from broker_ctl.balancer.planning.rollout.evacuation import Evacuation
 from broker_ctl.balancer.planning.term import LeaderTerm
@@ -185,7 +185,7 @@ class Drains:
         return _count(report), max(0.0, report.data.load.total.throughput - pinned_bytes)
 
 
-def _count(report: Report) -> int:
+def _count(report: ReceivedReport) -> int:
     pinned = sum(bundle.namespace.is_pinned for bundle in report.lines)
     return report.data.load.bundle_count - pinned
 

@@ -150,7 +150,7 @@ def _change_percent(old: float, new: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class ReportedTraffic:
     """Traffic from one answer of the data plane.
 
     Attributes:
@@ -169,7 +169,7 @@ class Traffic:
         return len(self.bundles) - len(self.listed)
 
 
-def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> Traffic:
+def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> ReportedTraffic:
     """Choose the bundles that fit into ``room_bytes``."""
     ranked = sorted(
         (-line.throughput, -line.msg_rate, str(bundle), line) for bundle, line in statistics.items()
@@ -184,7 +184,7 @@ def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> Tra
         else:
             rest.append(line)
     names = frozenset(name for _, _, name, _ in ranked)
-    return Traffic(names, dict(sorted(listed.items())), BundleStats.total_of(rest))
+    return ReportedTraffic(names, dict(sorted(listed.items())), BundleStats.total_of(rest))
 
 
 def names_within(names: Collection[str], room_bytes: int) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ class LoadReporter:
         self._version = version
         load = BrokerLoad(urls.broker_id, started_ms=clock.wall_ms(), version=version)
         self._report = form(urls, load, (), ())
-        self._traffic = Traffic()
+        self._traffic = ReportedTraffic()
         self._measured_usage_s: float | None = None
         self._measured_traffic_s: float | None = None
         self._gains: set[str] = set()
@@ -380,7 +380,7 @@ class LoadReporter:
         self._unmeasured += 1
         log.info("%s was not measured: %s; the last value stays", what, error)
 
-    def _update(self, usage: SystemUsage, traffic: Traffic) -> None:
+    def _update(self, usage: SystemUsage, traffic: ReportedTraffic) -> None:
         # The leader ignores a second report with the same time, so the time must increase even if
         # the wall clock does not.
         updated_ms = max(self._clock.wall_ms(), self._report.load.updated_ms + 1)

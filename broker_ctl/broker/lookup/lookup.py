@@ -21,7 +21,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import Action, State
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Topic
 from broker_ctl.errors import (
@@ -157,7 +157,7 @@ class LeaseGuard:
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection to the store."""
-        return self._watcher.state is State.CONNECTED
+        return self._watcher.state is SessionState.CONNECTED
 
     @property
     def has_store(self) -> bool:
@@ -175,8 +175,8 @@ class LeaseGuard:
         """
         return Scope(self._watcher, self._under_way, needs_store=needs_store)
 
-    def _heard(self, action: Action) -> None:
-        if action not in {Action.FENCE, Action.CONNECTION_LOST}:
+    def _heard(self, action: SessionAction) -> None:
+        if action not in {SessionAction.FENCE, SessionAction.CONNECTION_LOST}:
             return
         is_allowed, is_connected = self.is_allowed(), self.is_connected
         ended = tuple(

@@ -22,7 +22,7 @@ from broker_ctl.coordination.locks import Lock, Locks, stale_limit_s
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import (
@@ -584,11 +584,11 @@ class ServingLog:
         self._owned = owned
         self._has_ended = False
 
-    def on_session_action(self, action: Action) -> None:
+    def on_session_action(self, action: SessionAction) -> None:
         """See `SessionWatcher.listen`."""
-        if action is Action.SESSION_LOST:
+        if action is SessionAction.SESSION_LOST:
             self._lost()
-        elif action is Action.SESSION_REESTABLISHED and self._has_ended:
+        elif action is SessionAction.SESSION_REESTABLISHED and self._has_ended:
             self._has_ended = False
             log.warning(
                 "the session is back: acquiring %d bundles again, as far as no other broker has "

@@ -38,7 +38,7 @@ from broker_ctl.store.records.policies import (
     TenantInfo,
     decode_grants,
 )
-from broker_ctl.store.watched_cache import CacheRules, Entry
+from broker_ctl.store.watched_cache import CacheEntry, CacheRules
 
 log = logging.getLogger(__name__)
 
@@ -361,9 +361,9 @@ class _Recalled(Grants):
     """The grants of a namespace, and the entries that they were made of."""
 
     tenant_path: str = ""
-    admins: Entry[frozenset[str] | None] | None = None
+    admins: CacheEntry[frozenset[str] | None] | None = None
     policies_path: str = ""
-    found: Entry[NamespaceGrants | None] | None = None
+    found: CacheEntry[NamespaceGrants | None] | None = None
 
 
 class StoredGrants:

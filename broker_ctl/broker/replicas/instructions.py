@@ -19,9 +19,9 @@ from broker_ctl.core.partitions.instructions import (
     WRONG_TOPIC_ID,
     Instruction,
     ReplicaError,
+    ReplicaSpan,
     ReplicaState,
     ReplicaStop,
-    Span,
     compared_row,
     digest_of,
     within,
@@ -296,7 +296,7 @@ class KnownReplicas:
             if named.get(partition) != (known := self._replicas[partition]).topic_id
         ]
 
-    def is_as(self, span: Span) -> bool:
+    def is_as(self, span: ReplicaSpan) -> bool:
         """Whether exactly the replicas of a controller's span are held, in the same states."""
         confirmed = self._confirmed
         rows = [confirmed.get(each, b"") for each in self.within(span.after, span.until)]

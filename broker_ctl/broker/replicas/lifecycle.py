@@ -24,7 +24,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal, ReplicaPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneError, HttpError, StoreError
-from broker_ctl.peer_http import PeerHttp, Source, urls_at
+from broker_ctl.peer_http import AddressSource, PeerHttp, urls_at
 from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store import paths as partition_paths
@@ -304,7 +304,7 @@ class ControlledShutdown:
                 "POST",
                 urls_at(*found),
                 _PATH,
-                Source.ELECTION,
+                AddressSource.ELECTION,
                 json=body,
                 timeout_s=self._rules.timeout_s,
             )

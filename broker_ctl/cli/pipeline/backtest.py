@@ -26,9 +26,9 @@ from broker_ctl.simulation.replay.replay import POLICIES, Baseline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from broker_ctl.pipeline.backtest.job import Verdict
+    from broker_ctl.pipeline.backtest.job import CandidateVerdict
     from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow
-    from broker_ctl.pipeline.backtest.tasks import Task, Trace
+    from broker_ctl.pipeline.backtest.tasks import BacktestTrace, Task
 
 
 # Candidates of a back-test: policies by name, and a leader under combinations of settings.
@@ -147,7 +147,7 @@ _COLUMNS: Final = ("policy", "parameters", "seeds", "p99", "moved %/h", "overloa
 _MEASURES: Final = {"p99": 3, "load_moved_pct_per_h": 2, "overload_broker_min": 1}
 
 
-def to_row(verdict: "Verdict") -> dict[str, Any]:
+def to_row(verdict: "CandidateVerdict") -> dict[str, Any]:
     """Plain JSON values; an unbounded end of an interval is null."""
     return {
         "replays": [row._asdict() for row in verdict.replays],
@@ -157,7 +157,7 @@ def to_row(verdict: "Verdict") -> dict[str, Any]:
     }
 
 
-def show(verdict: "Verdict") -> None:
+def show(verdict: "CandidateVerdict") -> None:
     """Print a table for each trace: means of each candidate, and differences to the baseline."""
     for trace, rows in groupby(verdict.front, lambda row: row.trace):
         against = {
@@ -451,12 +451,14 @@ def _candidates(sweep: _Sweep) -> "list[Candidate]":
     return found.candidates
 
 
-def _traces(engine: Engine, spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]":
+def _traces(
+    engine: Engine, spark: "SparkSession | None", scope: _TraceOptions
+) -> "list[BacktestTrace]":
     from broker_ctl.pipeline.backtest.tasks import recorded_trace, synthetic_trace
-    from broker_ctl.simulation.workload.scenario_workload import Source
+    from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 
     hours = _DAY_HOURS if scope.hours is None else scope.hours
-    traces = [synthetic_trace(Source(name, hours, scope.brokers)) for name in scope.names]
+    traces = [synthetic_trace(WorkloadSource(name, hours, scope.brokers)) for name in scope.names]
     if spark is None or scope.tables is None:
         return traces
     from broker_ctl.pipeline.backtest.recorded import build_scenario

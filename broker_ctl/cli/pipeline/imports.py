@@ -202,6 +202,6 @@ async def _imported(
 
 
 def _open_server(client: "HttpClient", url: str, label: str | None) -> "Recording":
-    from broker_ctl.pipeline.importing.series import Prometheus, Source
+    from broker_ctl.pipeline.importing.series import Prometheus, SeriesSource
 
-    return Prometheus(client, Source(url, label))
+    return Prometheus(client, SeriesSource(url, label))

@@ -56,11 +56,11 @@ def command(
     forecast_errors   accuracy of yesterday and of the typical day as forecasts of a bundle's load
     """  # noqa: D301  a mark of click's: these lines stay as they are
     with engine.running() as spark:
-        from broker_ctl.pipeline.profile import RESULTS, ProfileRules, profile, select_results
+        from broker_ctl.pipeline.profile import RESULTS, ProfileJobRules, profile, select_results
 
         results = select_results(only or tuple(RESULTS))
         settings = engine.settings if days is None else replace(engine.settings, days=days)
-        rules = ProfileRules(
+        rules = ProfileJobRules(
             days=settings.days,
             hot=settings.hot_bundles,
             window_min=settings.unload_window_minutes,

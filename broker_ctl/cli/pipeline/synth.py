@@ -12,7 +12,7 @@ from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
 if TYPE_CHECKING:
-    from broker_ctl.pipeline.synthesis.shards import Written
+    from broker_ctl.pipeline.synthesis.shards import WrittenShard
 
 
 # ``broker-ctl pipeline size``: brokers for the weekly peak of a cluster's history.
@@ -152,7 +152,7 @@ def synth(
         print_facts("", facts)
 
 
-def _facts(written: Sequence["Written"]) -> dict[str, int]:
+def _facts(written: Sequence["WrittenShard"]) -> dict[str, int]:
     return {
         "clusters": sum(each.clusters for each in written),
         "segments": sum(each.files for each in written),

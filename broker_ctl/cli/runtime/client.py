@@ -35,7 +35,7 @@ _ADVICE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TlsTrust:
     """Where the token goes besides the host of ``--url``.
 
     Attributes:
@@ -53,10 +53,10 @@ class Trust:
         return (self.authority and target.scheme == "https") or self.hosts.allows(target.host)
 
 
-_NO_TRUST: Final = Trust()
+_NO_TRUST: Final = TlsTrust()
 
 
-class Client:
+class DaemonClient:
     """The API of one daemon, and of the brokers to which it redirects.
 
     A daemon takes the targets of redirects from ZooKeeper, so the token goes to trusted hosts only.
@@ -68,7 +68,7 @@ class Client:
         token: str | None,
         tls: SSLContext | None = None,
         timeout_s: float | None = None,
-        trust: Trust = _NO_TRUST,
+        trust: TlsTrust = _NO_TRUST,
     ) -> None:
         self._url = url.rstrip("/")
         self._has_token = token is not None

@@ -17,7 +17,7 @@ from broker_ctl.cli.runtime.secret_files import allows_cleartext, cleartext_opti
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from broker_ctl.cli.runtime.client import Client, Trust
+    from broker_ctl.cli.runtime.client import DaemonClient, TlsTrust
 
 
 # Options of commands that read the settings of a daemon: --config and --set.
@@ -144,26 +144,28 @@ class Target:
         """Whether the output is JSON."""
         return self.output is Output.JSON
 
-    def run(self, work: "Callable[[Client], Awaitable[T]]") -> T:
+    def run(self, work: "Callable[[DaemonClient], Awaitable[T]]") -> T:
         """Call ``work`` with a client of this daemon."""
         import asyncio
 
-        from broker_ctl.cli.runtime.client import Client
+        from broker_ctl.cli.runtime.client import DaemonClient
 
         async def session() -> T:
             trust = self.trust()
-            async with Client(self.url, self.token, self.tls, self.timeout_s, trust) as client:
+            async with DaemonClient(
+                self.url, self.token, self.tls, self.timeout_s, trust
+            ) as client:
                 return await work(client)
 
         return asyncio.run(session())
 
-    def trust(self) -> "Trust":
+    def trust(self) -> "TlsTrust":
         """Where the token may go."""
-        from broker_ctl.cli.runtime.client import Trust
+        from broker_ctl.cli.runtime.client import TlsTrust
         from broker_ctl.core.model.broker import AllowedHosts
 
         hosts = AllowedHosts.parse(self.trusted_hosts)
-        return Trust(hosts, self.has_authority, self.allows_cleartext)
+        return TlsTrust(hosts, self.has_authority, self.allows_cleartext)
 
 
 def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:

@@ -23,9 +23,8 @@ from broker_ctl.core.model.broker import escape
 from broker_ctl.errors import BrokerCtlError
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import DaemonClient
     from broker_ctl.http_client import HttpReply
-
 
 # ``--watch``: a verb that only shows something shows it again and again, until Ctrl-C.
 
@@ -200,7 +199,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/=][A-Za-z0-9._:/=-]*")
 class LiveName(StringParamType):
     """A text that is completed from the cluster; it is not checked against it."""
 
-    def __init__(self, find: Callable[["Client", str], Awaitable[list[str]]]) -> None:
+    def __init__(self, find: Callable[["DaemonClient", str], Awaitable[list[str]]]) -> None:
         self._find = find
 
     def shell_complete(
@@ -229,7 +228,7 @@ def complete_names(command: click.Command) -> None:
 
 
 def _ask(
-    ctx: click.Context, find: Callable[["Client", str], Awaitable[list[str]]], typed: str
+    ctx: click.Context, find: Callable[["DaemonClient", str], Awaitable[list[str]]], typed: str
 ) -> list[str]:
     import asyncio
 
@@ -237,22 +236,22 @@ def _ask(
 
     target = target_of(ctx.params, ctx.meta, timeout_s=_LIMIT_S)
 
-    async def bounded(client: "Client") -> list[str]:
+    async def bounded(client: "DaemonClient") -> list[str]:
         async with asyncio.timeout(_LIMIT_S):
             return await find(client, typed)
 
     return target.run(bounded)
 
 
-async def _brokers(client: "Client", _: str) -> list[str]:
+async def _brokers(client: "DaemonClient", _: str) -> list[str]:
     return list(await client.get("/admin/v2/brokers"))
 
 
-async def _tenants(client: "Client", _: str) -> list[str]:
+async def _tenants(client: "DaemonClient", _: str) -> list[str]:
     return list(await client.get("/admin/v2/tenants"))
 
 
-async def _namespaces(client: "Client", typed: str) -> list[str]:
+async def _namespaces(client: "DaemonClient", typed: str) -> list[str]:
     tenant, slash, _ = typed.partition("/")
     tenants = [tenant] if slash else (await _tenants(client, ""))[:_MOST_TENANTS]
     found: list[str] = []
@@ -262,7 +261,7 @@ async def _namespaces(client: "Client", typed: str) -> list[str]:
     return found
 
 
-async def _bundles(client: "Client", typed: str) -> list[str]:
+async def _bundles(client: "DaemonClient", typed: str) -> list[str]:
     """The bundles of a namespace; before one is typed, namespaces with the slash that follows."""
     if typed.count("/") < _SLASHES_OF_BUNDLE:
         return [f"{name}/" for name in await _namespaces(client, typed)]
@@ -273,7 +272,7 @@ async def _bundles(client: "Client", typed: str) -> list[str]:
 
 
 # By the name of the parameter.
-_FINDERS: Final[Mapping[str, Callable[["Client", str], Awaitable[list[str]]]]] = {
+_FINDERS: Final[Mapping[str, Callable[["DaemonClient", str], Awaitable[list[str]]]]] = {
     "broker": _brokers,
     "destination": _brokers,
     "tenant": _tenants,
@@ -431,7 +430,7 @@ def audit_fields(reason: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VerbChange:
     """A request that changes something."""
 
     method: str
@@ -440,7 +439,7 @@ class Change:
     body: Any = None
 
 
-def send_dry_run(target: Target, change: Change) -> dict[str, Any]:
+def send_dry_run(target: Target, change: VerbChange) -> dict[str, Any]:
     """Have the daemon check a change, and return what the change would affect.
 
     Raises:
@@ -451,7 +450,7 @@ def send_dry_run(target: Target, change: Change) -> dict[str, Any]:
     return found
 
 
-def send(target: Target, change: Change) -> "HttpReply":
+def send(target: Target, change: VerbChange) -> "HttpReply":
     """Make a change.
 
     Raises:
@@ -463,7 +462,7 @@ def send(target: Target, change: Change) -> "HttpReply":
 
 
 def check_and_confirm(
-    target: Target, change: Change, sentence: str, *, dry_run: bool, yes: bool
+    target: Target, change: VerbChange, sentence: str, *, dry_run: bool, yes: bool
 ) -> bool:
     """Check a change with `send_dry_run`, then `confirm` it.
 

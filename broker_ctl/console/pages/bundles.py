@@ -19,7 +19,7 @@ _HOT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BundleRowPiece:
     """One bundle of a strip; ``x`` and ``width`` are thousandths, ``heat`` is from 0 to 4."""
 
     row: Row
@@ -33,7 +33,7 @@ class Strip:
     """The ring of one namespace."""
 
     namespace: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BundleRowPiece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,19 @@ def bundles_page(cluster: Row | None, namespace: str, chosen: str) -> Bundles:
     )
 
 
-def _pieces(rows: Iterable[Row], hottest: float) -> tuple[Piece, ...]:
+def _pieces(rows: Iterable[Row], hottest: float) -> tuple[BundleRowPiece, ...]:
     return tuple(_piece(row, hottest) for row in sorted(rows, key=lambda row: str(row["bundle"])))
 
 
-def _piece(row: Row, hottest: float) -> Piece:
+def _piece(row: Row, hottest: float) -> BundleRowPiece:
     low, _, high = row["bundle"].rpartition("/")[2].partition("_")
     begin, end = int(low, 16), int(high, 16)
     share = row["throughput_bytes_per_s"] / hottest if hottest > 0 else 0.0
     heat = min(_LEVELS - 1, int(share * _LEVELS))
     x = begin / _HASHES * _WIDTH
-    return Piece(row, round(x, 2), round(max(1.0, (end - begin) / _HASHES * _WIDTH), 2), heat)
+    return BundleRowPiece(
+        row, round(x, 2), round(max(1.0, (end - begin) / _HASHES * _WIDTH), 2), heat
+    )
 
 
 # The topics of one bundle with their traffic, and whether a split would help.
@@ -176,7 +178,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class PolicyRows:
     """The page; ``free`` are live brokers that no policy names."""
 
     policies: tuple[Policy, ...]
@@ -186,7 +188,7 @@ class Policies:
 
 def policies_page(
     policies: Mapping[str, Row], matches: Sequence[Row], domains: Mapping[str, Any]
-) -> Policies:
+) -> PolicyRows:
     """The page of the API's rows; a broker counts for the first policy that has it."""
 
     def covered(name: str, *, is_primary: bool) -> tuple[str, ...]:
@@ -196,7 +198,7 @@ def policies_page(
             if row.get("policyName") == name and row["primary"] is is_primary
         )
 
-    return Policies(
+    return PolicyRows(
         tuple(
             Policy(
                 name,
@@ -215,7 +217,7 @@ def policies_page(
 
 
 @dataclass(frozen=True, slots=True)
-class Partitions:
+class PartitionRows:
     """The page; the topics that have a problem come first."""
 
     row: Row
@@ -223,7 +225,7 @@ class Partitions:
     most_leaders: int
 
 
-def partitions_page(row: Row, topics: Sequence[Row]) -> Partitions:
+def partitions_page(row: Row, topics: Sequence[Row]) -> PartitionRows:
     """The page of the controller's overview and topics."""
     ordered = sorted(
         topics,
@@ -235,4 +237,4 @@ def partitions_page(row: Row, topics: Sequence[Row]) -> Partitions:
         ),
     )
     most = max([1, *(broker["leaders"] for broker in row["brokers"])])
-    return Partitions(row, tuple(ordered), most)
+    return PartitionRows(row, tuple(ordered), most)

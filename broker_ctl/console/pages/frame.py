@@ -76,14 +76,14 @@ _MARGIN: Final = 1.12
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class LoadBand:
     """The planner's band, as multiples of the mean usage; see ``loadBalancerPlanner...``."""
 
     low: float = 1.04
     high: float = 1.08
 
 
-DEFAULT_BAND: Final = Band()
+DEFAULT_BAND: Final = LoadBand()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Bars:
     mean_ratio: float
 
 
-def bars_of(brokers: Iterable[Row], band: Band) -> Bars:
+def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
     """The bars of the leader's brokers."""
     rows = sorted(brokers, key=lambda row: (-row["usage_ratio"], row["broker"]))
     mean = fsum(row["usage_ratio"] for row in rows) / len(rows) if rows else 0.0

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
-from broker_ctl.console.pages.frame import DEFAULT_BAND, Band, Row
+from broker_ctl.console.pages.frame import DEFAULT_BAND, LoadBand, Row
 
 # The imbalance of the past as a line, over the decisions of the same time.
 
@@ -41,7 +41,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class LoadTrace:
     """The line, from 1.0 at the bottom to ``top``; ``low`` and ``high`` are the band's places.
 
     Attributes:
@@ -60,7 +60,7 @@ class Trace:
     last: float
 
 
-def trace_of(rows: Sequence[Row], band: Band, axis: Axis | None = None) -> Trace | None:
+def trace_of(rows: Sequence[Row], band: LoadBand, axis: Axis | None = None) -> LoadTrace | None:
     """The trace of the leader's points, the oldest first; None: there are not two in the span."""
     known: list[tuple[int, float]] = [
         (row["at_ms"], row["usage_imbalance"])
@@ -77,7 +77,7 @@ def trace_of(rows: Sequence[Row], band: Band, axis: Axis | None = None) -> Trace
         return round(HEIGHT - (value - 1.0) / (top - 1.0) * HEIGHT, 1)
 
     line = " ".join(f"{axis.x(at_ms)},{y(value)}" for at_ms, value in known)
-    return Trace(
+    return LoadTrace(
         axis, line, len(known), top, y(band.low), y(band.high), values[0], max(values), values[-1]
     )
 
@@ -142,7 +142,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryRows:
     """The page; ``kinds`` are the lines of the picture from the top."""
 
     rows: Sequence[Row]
@@ -151,7 +151,7 @@ class History:
     kinds: tuple[str, ...]
     counts: Mapping[str, int]
     axis: Axis
-    trace: Trace | None
+    trace: LoadTrace | None
     wanted: Mapping[str, str]
     permalink: str
     brokers: tuple[str, ...]
@@ -163,9 +163,9 @@ def history_page(
     brokers: Sequence[Row],
     points: Sequence[Row] = (),
     *,
-    band: Band = DEFAULT_BAND,
+    band: LoadBand = DEFAULT_BAND,
     now_ms: int = 0,
-) -> History:
+) -> HistoryRows:
     """The page of decisions, the newest first, and of the imbalance, the oldest first."""
     axis = _axis(rows, wanted, points, now_ms)
     kinds = tuple(kind for kind in _KINDS if any(row["kind"] == kind for row in rows))
@@ -178,7 +178,7 @@ def history_page(
     link = f"/ui/history?{urlencode(wanted)}" if wanted else "/ui/history"
     names = tuple(sorted(row["broker"] for row in brokers))
     trace = trace_of(points, band, axis)
-    return History(rows, grouped(rows), marks, kinds, counts, axis, trace, wanted, link, names)
+    return HistoryRows(rows, grouped(rows), marks, kinds, counts, axis, trace, wanted, link, names)
 
 
 def _axis(

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.console.pages.frame import Band, Row
+from broker_ctl.console.pages.frame import LoadBand, Row
 from broker_ctl.console.render import counted, duration
 
 # Rounding errors are not rounded up.
 _NOTHING: Final = 1e-9
 
 
-class Level(StrEnum):
+class JudgementLevel(StrEnum):
     """How urgent a judgement is."""
 
     WELL = "well"
@@ -26,12 +26,12 @@ class Level(StrEnum):
 class Judgement:
     """A sentence with its urgency."""
 
-    level: Level
+    level: JudgementLevel
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFacts:
     """What a judgement reads; None and empty: unknown, or not there.
 
     Attributes:
@@ -49,7 +49,7 @@ class Known:
     is_paused: bool = False
 
 
-def judge(known: Known, band: Band) -> Judgement:
+def judge(known: KnownFacts, band: LoadBand) -> Judgement:
     """The most urgent thing to know."""
     needs = needs_of(known)
     if needs:
@@ -57,57 +57,63 @@ def judge(known: Known, band: Band) -> Judgement:
     cluster = known.cluster
     assert cluster is not None, "a missing leader is among the needs"
     if moves := len(cluster["moves"]):
-        return Judgement(Level.BUSY, f"{counted(moves, 'move')} in flight.")
+        return Judgement(JudgementLevel.BUSY, f"{counted(moves, 'move')} in flight.")
     return _balance(cluster, band)
 
 
-def needs_of(known: Known) -> list[Judgement]:
+def needs_of(known: KnownFacts) -> list[Judgement]:
     """All that needs an operator, the most urgent first."""
     found = [*_of_leader(known), *_of_partitions(known.controller), *_of_drains(known.drains)]
-    order = list(Level)
+    order = list(JudgementLevel)
     return sorted(found, key=lambda each: -order.index(each.level))
 
 
-def _of_leader(known: Known) -> Iterator[Judgement]:
+def _of_leader(known: KnownFacts) -> Iterator[Judgement]:
     status, cluster = known.status, known.cluster
     if not status["is_ready"]:
-        yield Judgement(Level.DANGER, f"This daemon is not ready: {status['reason']}.")
+        yield Judgement(JudgementLevel.DANGER, f"This daemon is not ready: {status['reason']}.")
     if cluster is None:
         reason = "No leader can be asked: bundles stay where they are, and none is moved."
         if known.unreachable:
             reason = f"The leader cannot be asked from here: {known.unreachable}."
-        yield Judgement(Level.DANGER, reason)
+        yield Judgement(JudgementLevel.DANGER, reason)
         return
     if lost := cluster["lost_brokers"]:
-        yield Judgement(Level.DANGER, f"{counted(len(lost), 'broker')} lost: {', '.join(lost)}.")
+        yield Judgement(
+            JudgementLevel.DANGER, f"{counted(len(lost), 'broker')} lost: {', '.join(lost)}."
+        )
     if cluster["is_full"]:
         text = "All brokers are beyond their limits: no load moves. Add brokers, or raise limits."
-        yield Judgement(Level.DANGER, text)
+        yield Judgement(JudgementLevel.DANGER, text)
     elif over := cluster["over_limits"]:
         names = ", ".join(row["broker"] for row in over)
-        yield Judgement(Level.ATTENTION, f"{counted(len(over), 'broker')} beyond limits: {names}.")
+        yield Judgement(
+            JudgementLevel.ATTENTION, f"{counted(len(over), 'broker')} beyond limits: {names}."
+        )
     if offline := cluster["offline_bundles"]:
         eta_s = cluster["offline_eta_s"]
         rest = "" if eta_s is None else f"; the last one is placed in about {duration(eta_s)}"
         verb = "has" if offline == 1 else "have"
         text = f"{counted(offline, 'bundle')} {verb} no owner{rest}."
-        yield Judgement(Level.DANGER, text)
+        yield Judgement(JudgementLevel.DANGER, text)
     if cluster["paused"]:
         why = cluster["pause_reason"]
         text = f"Balancing is paused{': ' + why if why else ''}."
-        yield Judgement(Level.ATTENTION, text)
+        yield Judgement(JudgementLevel.ATTENTION, text)
     if cluster["dry_run"]:
-        yield Judgement(Level.ATTENTION, "The balancer only shows its decisions (dry run).")
+        yield Judgement(
+            JudgementLevel.ATTENTION, "The balancer only shows its decisions (dry run)."
+        )
 
 
 def _of_partitions(controller: Row | None) -> Iterator[Judgement]:
     if controller is None:
         return
     for key, level, text in (
-        ("offline", Level.DANGER, "without a leader"),
-        ("under_min_isr", Level.DANGER, "below the minimum of in-sync replicas"),
-        ("under_replicated", Level.ATTENTION, "under-replicated"),
-        ("rack_violations", Level.ATTENTION, "on too few racks"),
+        ("offline", JudgementLevel.DANGER, "without a leader"),
+        ("under_min_isr", JudgementLevel.DANGER, "below the minimum of in-sync replicas"),
+        ("under_replicated", JudgementLevel.ATTENTION, "under-replicated"),
+        ("rack_violations", JudgementLevel.ATTENTION, "on too few racks"),
     ):
         if count := controller[key]:
             yield Judgement(level, f"{counted(count, 'partition')} {text}.")
@@ -119,21 +125,21 @@ def _of_drains(drains: Sequence[Row]) -> Iterator[Judgement]:
             left = counted(row["bundles_left"], "bundle")
             eta_s = row.get("eta_s")
             rest = "" if eta_s is None else f", empty in about {duration(eta_s)}"
-            yield Judgement(Level.BUSY, f"Draining {row['broker']}: {left} left{rest}.")
+            yield Judgement(JudgementLevel.BUSY, f"Draining {row['broker']}: {left} left{rest}.")
         elif row["state"] == "drained":
             text = f"{row['broker']} is drained: it is empty and receives no bundles."
-            yield Judgement(Level.BUSY, text)
+            yield Judgement(JudgementLevel.BUSY, text)
 
 
-def _balance(cluster: Row, band: Band) -> Judgement:
+def _balance(cluster: Row, band: LoadBand) -> Judgement:
     imbalance = cluster["usage_imbalance"]
     if imbalance is None:
-        return Judgement(Level.BUSY, "The leader waits for the first load reports.")
+        return Judgement(JudgementLevel.BUSY, "The leader waits for the first load reports.")
     # On one broker nothing can be uneven.
     if imbalance <= band.high:
         text = f"Balanced: the fullest broker has {imbalance:.2f} times the mean usage."
-        return Judgement(Level.WELL, f"{text} Nothing to do.")
+        return Judgement(JudgementLevel.WELL, f"{text} Nothing to do.")
     # Rounding must not contradict the sentence: up, and never to the band itself.
     shown = max(math.ceil(imbalance * 100 - _NOTHING) / 100, round(band.high, 2) + 0.01)
     text = f"Uneven: the fullest broker has {shown:.2f} times the mean usage"
-    return Judgement(Level.BUSY, f"{text}, above the band of {band.high:.2f}.")
+    return Judgement(JudgementLevel.BUSY, f"{text}, above the band of {band.high:.2f}.")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.console.pages.frame import Band, Bars, Row, bars_of
-from broker_ctl.console.pages.history import Group, Trace, grouped, trace_of, usual_s
-from broker_ctl.console.pages.judgement import Judgement, Known, judge, needs_of
+from broker_ctl.console.pages.frame import Bars, LoadBand, Row, bars_of
+from broker_ctl.console.pages.history import Group, LoadTrace, grouped, trace_of, usual_s
+from broker_ctl.console.pages.judgement import Judgement, KnownFacts, judge, needs_of
 
 _GROUPS: Final = 8
 
@@ -29,11 +29,11 @@ class Now:
     acts: tuple[Group, ...]
     skips: tuple[Group, ...]
     usual_s: float | None
-    trace: Trace | None
+    trace: LoadTrace | None
     is_paused: bool
 
 
-def now_page(known: Known, band: Band, points: Sequence[Row] = ()) -> Now:
+def now_page(known: KnownFacts, band: LoadBand, points: Sequence[Row] = ()) -> Now:
     """The first page of what is known."""
     cluster = known.cluster
     decisions = () if cluster is None else cluster["decisions"]

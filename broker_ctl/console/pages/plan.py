@@ -7,15 +7,15 @@ from math import fsum
 from typing import Final
 
 from broker_ctl.console.pages.frame import Row
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
-from broker_ctl.core.rollout.machine import ENDED, State
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
+from broker_ctl.core.rollout.machine import ENDED, RolloutState
 from broker_ctl.settings.root import Settings as AllSettings
 
 # The plan of the next cycle: what moves, what is left, and why.
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """Usage of one broker before and after the plan, as ratios."""
 
     broker: str
@@ -28,7 +28,7 @@ class PlanPage:
     """The page."""
 
     row: Row
-    changes: tuple[Change, ...]
+    changes: tuple[PlannedChange, ...]
     moves: tuple[Row, ...]
     others: tuple[Row, ...]
     skipped: Mapping[str, tuple[Row, ...]]
@@ -54,7 +54,8 @@ def plan_page(row: Row, brokers: Sequence[Row]) -> PlanPage:
         return max(0.0, float(before[name]) - lost + won)
 
     changes = tuple(
-        Change(name, before[name], after(name)) for name in sorted(before, key=lambda b: -before[b])
+        PlannedChange(name, before[name], after(name))
+        for name in sorted(before, key=lambda b: -before[b])
     )
     skipped: dict[str, list[Row]] = {}
     for skip in row.get("skipped", ()):
@@ -82,7 +83,7 @@ _PATH: Final = (
 )
 
 
-class Place(StrEnum):
+class PlannedPlace(StrEnum):
     """Where a step is, seen from the broker."""
 
     PAST = "past"
@@ -91,11 +92,11 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RolloutStep:
     """One state on the way of a broker."""
 
     word: str
-    place: Place
+    place: PlannedPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class BrokerSteps:
     """One broker; a failed one has no current step."""
 
     row: Row
-    steps: tuple[Step, ...]
+    steps: tuple[RolloutStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +123,16 @@ class RolloutPage:
 
 
 _ACTS: Final = {
-    State.RUNNING: ("rollout-pause", "rollout-abort"),
-    State.PAUSED: ("rollout-resume", "rollout-abort"),
-    State.STOPPED: ("rollout-resume", "rollout-abort"),
-    State.SETTLING: ("rollout-abort",),
+    RolloutState.RUNNING: ("rollout-pause", "rollout-abort"),
+    RolloutState.PAUSED: ("rollout-resume", "rollout-abort"),
+    RolloutState.STOPPED: ("rollout-resume", "rollout-abort"),
+    RolloutState.SETTLING: ("rollout-abort",),
 }
 
 
 def rollout_page(row: Row) -> RolloutPage:
     """The page of a rollout."""
-    state = State(row["state"])
+    state = RolloutState(row["state"])
     brokers: Sequence[Row] = row["brokers"]
     return RolloutPage(
         row,
@@ -141,18 +142,18 @@ def rollout_page(row: Row) -> RolloutPage:
     )
 
 
-def _steps(name: str) -> tuple[Step, ...]:
+def _steps(name: str) -> tuple[RolloutStep, ...]:
     state = BrokerState(name)
     at = _PATH.index(state) if state in _PATH else -1
     # What is done has no step that is still under way.
     is_done = state is BrokerState.DONE
 
-    def place(number: int) -> Place:
+    def place(number: int) -> PlannedPlace:
         if number < at or (is_done and number == at):
-            return Place.PAST
-        return Place.NOW if number == at else Place.AHEAD
+            return PlannedPlace.PAST
+        return PlannedPlace.NOW if number == at else PlannedPlace.AHEAD
 
-    return tuple(Step(each.value, place(number)) for number, each in enumerate(_PATH))
+    return tuple(RolloutStep(each.value, place(number)) for number, each in enumerate(_PATH))
 
 
 # The settings in force, with their defaults and overrides.

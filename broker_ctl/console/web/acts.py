@@ -9,11 +9,11 @@ from aiohttp import hdrs, web
 
 from broker_ctl import codec
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.console.acts import ACTS, PLANNED, Act, Fields, fields_of
+from broker_ctl.console.acts import ACTS, PLANNED, ConsoleAct, Fields, fields_of
 from broker_ctl.console.render import render
 from broker_ctl.console.web import forms
 from broker_ctl.console.web.forms import MOST_OF_ACT, MOST_OF_SIGN_IN
-from broker_ctl.console.web.reading import CallReply, Reading
+from broker_ctl.console.web.reading import CallReply, ConsoleReading
 
 # ``/ui/act``: what an operator does: first the dry run, then the same request for good.
 #
@@ -32,7 +32,7 @@ _PAGES: Final = (
 class ActRoutes:
     """Shows and carries out acts."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConsoleReading) -> None:
         self._reading = reading
 
     def routes(self) -> list[web.RouteDef]:
@@ -57,7 +57,7 @@ class ActRoutes:
         return await self._carry_out(request, given, is_dry_run=False)
 
     async def _planned(
-        self, request: web.Request, act: Act, fields: Fields
+        self, request: web.Request, act: ConsoleAct, fields: Fields
     ) -> tuple[Fields, CallReply | None]:
         """The fields with the plan of the act, where it has one; or why there is none."""
         if act.plan is None or fields[PLANNED]:
@@ -136,7 +136,7 @@ _MOST_TOKEN: Final = 8192
 class SignInRoutes:
     """Begins and ends sessions."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConsoleReading) -> None:
         self._reading = reading
 
     def routes(self) -> list[web.RouteDef]:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from aiohttp import hdrs, web
 
 from broker_ctl.api.http.bodies import read_bounded
-from broker_ctl.api.http.limits.connections import Connection
+from broker_ctl.api.http.limits.connections import HttpConnection
 from broker_ctl.api.http.responses import ApiError, ApiResponse
 from broker_ctl.console.render import Asset
 from broker_ctl.instruments.clients import BoundInstruments
@@ -97,7 +97,7 @@ class Forms:
         if request.content_type != _TYPE:
             raise ApiError(400, f"Content-Type must be {_TYPE}")
         connection = request.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         origin = connection.origin
         is_full = self.reading.total() >= self.limit
         if is_full or self.reading[origin] >= _MOST_OF_ADDRESS:

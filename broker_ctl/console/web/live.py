@@ -17,7 +17,7 @@ from broker_ctl.console.pages.frame import Frame
 from broker_ctl.console.render import render_in_steps
 from broker_ctl.console.web import screens
 from broker_ctl.console.web.forms import SAFE_HEADERS
-from broker_ctl.console.web.reading import Reading, Refused
+from broker_ctl.console.web.reading import ConsoleReading, RefusedPage
 from broker_ctl.console.web.screens import Show
 
 ROOT: Final = "/ui/live"
@@ -47,7 +47,7 @@ class _Shared:
 class LiveRoutes:
     """Streams of updates."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConsoleReading) -> None:
         self._reading = reading
         self._streams = 0
         self._refused = 0
@@ -158,7 +158,7 @@ class LiveRoutes:
                 async with asyncio.timeout(_PATIENCE_S):
                     await response.write(update)
                 await asyncio.sleep(_INTERVAL_S)
-        except (Refused, TimeoutError, ConnectionError):
+        except (RefusedPage, TimeoutError, ConnectionError):
             if request.transport is not None:
                 request.transport.abort()
         return response
@@ -172,7 +172,7 @@ class LiveRoutes:
         """
         try:
             reply = await self._reading.get(request, _ADMISSION)
-        except Refused as refused:
+        except RefusedPage as refused:
             # 401 as such: its answer is delayed as that of every other failed authentication.
             status = refused.reply.status
             raise ApiError(status, "this page may not be seen", kind="Forbidden") from refused
@@ -183,7 +183,7 @@ class LiveRoutes:
         """Whether the client may still see it, and the daemon is not stopping."""
         try:
             reply = await self._reading.get(request, _ADMISSION)
-        except Refused:
+        except RefusedPage:
             return False
         return reply.is_done
 

@@ -20,8 +20,8 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.clock import Clock
 from broker_ctl.console.acts import ActRequest
-from broker_ctl.console.pages.frame import Band, Frame, Row
-from broker_ctl.console.pages.judgement import Known
+from broker_ctl.console.pages.frame import Frame, LoadBand, Row
+from broker_ctl.console.pages.judgement import KnownFacts
 from broker_ctl.console.render import prepare
 from broker_ctl.console.web.forms import Forms
 from broker_ctl.console.web.sessions import Sessions
@@ -29,7 +29,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CorruptRecord, HttpError
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.clients import BoundInstruments
-from broker_ctl.peer_http import Source
+from broker_ctl.peer_http import AddressSource
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization import AuthorizationPolicy, Operation
 
@@ -222,7 +222,7 @@ def forward_to_brokers(cluster: Cluster, forwarding: ClientForwarding) -> Forwar
             )
         peers = forwarding.peers_with(lambda *_: headers)
         return await peers.request(
-            method, broker, target, Source.REGISTRATION, content=body, timeout_s=_TIMEOUT_S
+            method, broker, target, AddressSource.REGISTRATION, content=body, timeout_s=_TIMEOUT_S
         )
 
     return forward
@@ -253,7 +253,7 @@ _HIGH: Final = "loadBalancerPlannerHighPercentage"
 _CENT: Final = 100
 
 
-class Refused(Exception):
+class RefusedPage(Exception):
     """The client may not read a page, or has not signed in.
 
     Attributes:
@@ -285,7 +285,7 @@ class ConsoleRules:
     policy: AuthorizationPolicy | None = None
 
 
-class Reading:
+class ConsoleReading:
     """Reads for one client."""
 
     def __init__(
@@ -316,7 +316,7 @@ class Reading:
         token = self.sessions.token_of(request)
         reply = await self.calls.send(request, "GET", target, token=token)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise Refused(reply)
+            raise RefusedPage(reply)
         return reply
 
     async def require_client(self, request: web.Request) -> None:
@@ -327,7 +327,7 @@ class Reading:
         """
         try:
             await self.get(request, _PAUSE)
-        except Refused as refused:
+        except RefusedPage as refused:
             if refused.reply.status == HTTPStatus.UNAUTHORIZED:
                 raise ApiError(401, str(refused), kind="Unauthorized") from refused
 
@@ -342,7 +342,7 @@ class Reading:
         token = self.sessions.token_of(request)
         reply = await self.calls.send_to(request, broker, target, token=token)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise Refused(reply)
+            raise RefusedPage(reply)
         return reply
 
     async def send(self, request: web.Request, made: ActRequest, *, is_dry_run: bool) -> CallReply:
@@ -355,7 +355,7 @@ class Reading:
         reply = await self.get(request, target)
         return reply.value if reply.is_done else default
 
-    async def known(self, request: web.Request) -> Known:
+    async def known(self, request: web.Request) -> KnownFacts:
         """How the cluster is."""
         status = await self.value(request, _STATUS, None)
         reply = await self.get(request, CLUSTER)
@@ -365,7 +365,7 @@ class Reading:
         controller = await self.value(request, _CONTROLLER, None)
         # Every daemon knows it, with and without a leader.
         pause = await self.value(request, _PAUSE, {}) if cluster is None else cluster
-        return Known(
+        return KnownFacts(
             cluster,
             status or self._unknown_status(),
             drains,
@@ -374,15 +374,15 @@ class Reading:
             is_paused=pause.get("paused", False),
         )
 
-    async def band(self, request: web.Request) -> Band:
+    async def band(self, request: web.Request) -> LoadBand:
         """The band of the planner, by the settings of this process."""
         try:
             settings = await self.value(request, _SETTINGS, {})
-        except Refused:
+        except RefusedPage:
             # Settings need another right than the view: without it, the defaults are drawn.
             settings = {}
         low, high = settings.get(_LOW), settings.get(_HIGH)
-        return Band(int(low) / _CENT, int(high) / _CENT) if low and high else Band()
+        return LoadBand(int(low) / _CENT, int(high) / _CENT) if low and high else LoadBand()
 
     def now_ms(self) -> int:
         """The time, in ms since 1970."""

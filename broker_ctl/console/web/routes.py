@@ -15,9 +15,9 @@ from broker_ctl.console.web.live import LiveRoutes
 from broker_ctl.console.web.reading import (
     Answer,
     Calls,
+    ConsoleReading,
     ConsoleRules,
-    Reading,
-    Refused,
+    RefusedPage,
     forward_to_brokers,
 )
 from broker_ctl.console.web.screens import Show
@@ -26,7 +26,9 @@ from broker_ctl.console.web.sessions import Sessions
 # The console of one process, built from its dependencies.
 
 
-def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: Answer) -> Reading:
+def build_reading(
+    dependencies: ControlDependencies, rules: ApiRules, answer: Answer
+) -> ConsoleReading:
     """What the console of a process reads, and acts through.
 
     ``answer`` answers the requests that its pages make for their clients.
@@ -42,7 +44,7 @@ def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: An
         policy=rules.policy,
     )
     sessions = Sessions(dependencies.own_id, dependencies.clock)
-    return Reading(
+    return ConsoleReading(
         Calls(answer, forward, dependencies.cluster.urls_of),
         dependencies.clock,
         console,
@@ -74,7 +76,7 @@ ROOT: Final = "/ui/"
 class ConsoleRoutes:
     """Pages and static files."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConsoleReading) -> None:
         self._reading = reading
 
     def routes(self) -> list[web.RouteDef]:
@@ -159,7 +161,7 @@ class ConsoleRoutes:
     ) -> web.Response:
         try:
             screen = await show(self._reading, request)
-        except Refused as refused:
+        except RefusedPage as refused:
             return self._refusal(request, refused)
         if screen.missing:
             return self._problem(request, "Nothing to show", screen.missing, HTTPStatus.OK, page)
@@ -176,7 +178,7 @@ class ConsoleRoutes:
         )
         return forms.html_page(shown)
 
-    def _refusal(self, request: web.Request, refused: Refused) -> web.Response:
+    def _refusal(self, request: web.Request, refused: RefusedPage) -> web.Response:
         status = refused.reply.status
         if status == HTTPStatus.UNAUTHORIZED:
             frame = self._reading.frame(request, "sign-in", None)

@@ -11,7 +11,7 @@ from broker_ctl.console.pages.bundles import bundles_page, partitions_page, poli
 from broker_ctl.console.pages.history import TIMES, history_page, times_wanted
 from broker_ctl.console.pages.now import now_page
 from broker_ctl.console.pages.plan import plan_page, rollout_page, settings_page
-from broker_ctl.console.web.reading import CLUSTER, Reading
+from broker_ctl.console.web.reading import CLUSTER, ConsoleReading
 
 _EXPLAIN: Final = "/control/v1/explain"
 _DRAINS: Final = "/control/v1/drains"
@@ -51,10 +51,10 @@ class Screen:
     part: str = ""
 
 
-Show = Callable[[Reading, web.Request], Awaitable[Screen]]
+Show = Callable[[ConsoleReading, web.Request], Awaitable[Screen]]
 
 
-async def now(reading: Reading, request: web.Request) -> Screen:
+async def now(reading: ConsoleReading, request: web.Request) -> Screen:
     """How the cluster is."""
     known, band = await reading.known(request), await reading.band(request)
     points = await reading.value(request, f"{_IMBALANCE}?points={_POINTS}", [])
@@ -63,7 +63,7 @@ async def now(reading: Reading, request: web.Request) -> Screen:
     return Screen("now", "Now", known.cluster, values)
 
 
-async def bundles(reading: Reading, request: web.Request) -> Screen:
+async def bundles(reading: ConsoleReading, request: web.Request) -> Screen:
     """The rings of the namespaces, and one bundle in detail."""
     cluster = await reading.value(request, CLUSTER, None)
     chosen = _text(request, "bundle")
@@ -79,7 +79,7 @@ async def bundles(reading: Reading, request: web.Request) -> Screen:
     return Screen("bundles", chosen or "Bundles", cluster, values)
 
 
-async def broker(reading: Reading, request: web.Request) -> Screen:
+async def broker(reading: ConsoleReading, request: web.Request) -> Screen:
     """One broker: its usage, its bundles, its session, its last decisions."""
     cluster = await reading.value(request, CLUSTER, None)
     name = request.match_info["broker"][:_MOST_TEXT]
@@ -99,7 +99,7 @@ async def broker(reading: Reading, request: web.Request) -> Screen:
     return Screen("broker", name, cluster, values)
 
 
-async def plan(reading: Reading, request: web.Request) -> Screen:
+async def plan(reading: ConsoleReading, request: web.Request) -> Screen:
     """What the leader would do next, and the plan in execution."""
     cluster = await reading.value(request, CLUSTER, None)
     reply = await reading.get(request, "/control/v1/plan?verbose=true")
@@ -114,13 +114,13 @@ async def plan(reading: Reading, request: web.Request) -> Screen:
     return Screen("plan", "Plan", cluster, values, part="approved")
 
 
-async def approved(reading: Reading, request: web.Request) -> Screen:
+async def approved(reading: ConsoleReading, request: web.Request) -> Screen:
     """The plan in execution alone: the next one is computed for a reader, not every second."""
     executed = await reading.value(request, _PLANS, [])
     return Screen("approved", "Plan", None, {"executed": executed})
 
 
-async def history(reading: Reading, request: web.Request) -> Screen:
+async def history(reading: ConsoleReading, request: web.Request) -> Screen:
     """Imbalance and decisions of the last hours."""
     cluster = await reading.value(request, CLUSTER, None)
     wanted = {name: value for name in _FILTERS if (value := _text(request, name))}
@@ -141,7 +141,7 @@ async def history(reading: Reading, request: web.Request) -> Screen:
     return Screen("history", "History", cluster, {"history": page})
 
 
-async def drains(reading: Reading, request: web.Request) -> Screen:
+async def drains(reading: ConsoleReading, request: web.Request) -> Screen:
     """Brokers that are emptied, and the restart of all of them."""
     cluster = await reading.value(request, CLUSTER, None)
     rows = await reading.value(request, _DRAINS, [])
@@ -154,7 +154,7 @@ async def drains(reading: Reading, request: web.Request) -> Screen:
     return Screen("drains", "Drains and rollout", cluster, values, part="rollout")
 
 
-async def rollout(reading: Reading, request: web.Request) -> Screen:
+async def rollout(reading: ConsoleReading, request: web.Request) -> Screen:
     """The same without the forecast, which is computed for a reader, not every second."""
     rows = await reading.value(request, _DRAINS, [])
     found = await reading.value(request, _ROLLOUT, None)
@@ -162,7 +162,7 @@ async def rollout(reading: Reading, request: web.Request) -> Screen:
     return Screen("rollout", "Drains and rollout", None, {"drains": rows, "rollout": page})
 
 
-async def partitions(reading: Reading, request: web.Request) -> Screen:
+async def partitions(reading: ConsoleReading, request: web.Request) -> Screen:
     """The replicated partitions."""
     cluster = await reading.value(request, CLUSTER, None)
     reply = await reading.get(request, f"{_PARTITIONS}/controller")
@@ -180,7 +180,7 @@ async def partitions(reading: Reading, request: web.Request) -> Screen:
     return Screen("partitions", "Partitions", cluster, values)
 
 
-async def policies(reading: Reading, request: web.Request) -> Screen:
+async def policies(reading: ConsoleReading, request: web.Request) -> Screen:
     """Isolation policies and failure domains, and the brokers that they cover now."""
     cluster = await reading.value(request, CLUSTER, None)
     root = f"/admin/v2/clusters/{quote(reading.rules.cluster, safe='')}"
@@ -193,7 +193,7 @@ async def policies(reading: Reading, request: web.Request) -> Screen:
     return Screen("policies", "Policies", cluster, {"policies": page})
 
 
-async def settings(reading: Reading, request: web.Request) -> Screen:
+async def settings(reading: ConsoleReading, request: web.Request) -> Screen:
     """The settings in force at the daemon that was asked."""
     cluster = await reading.value(request, CLUSTER, None)
     reply = await reading.get(request, f"{_CONFIGURATION}/runtime")

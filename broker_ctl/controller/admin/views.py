@@ -5,7 +5,7 @@ from typing import Any
 
 from broker_ctl.core.partitions import reassigning
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.elections import Election, Refused
+from broker_ctl.core.partitions.elections import Election, RefusedElection
 from broker_ctl.core.partitions.explaining import reasons, replica_status
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
@@ -255,7 +255,7 @@ def election_row(
     leader, reason = before, ""
     if isinstance(outcome, LeaderAndIsr):
         leader = outcome.leader
-    elif isinstance(outcome, Refused):
+    elif isinstance(outcome, RefusedElection):
         reason = outcome.reason.value
     else:
         reason = str(outcome)

@@ -17,7 +17,7 @@ from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import (
     Election,
     ElectionRefusal,
-    Refused,
+    RefusedElection,
     next_state,
     shortfall,
 )
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 # A refusal names this number of partitions, and the count of all.
 _NAMED: Final = 5
-_UNCHANGED: Final = Refused(ElectionRefusal.NOTHING_CHANGES)
+_UNCHANGED: Final = RefusedElection(ElectionRefusal.NOTHING_CHANGES)
 
 
 class ControlledShutdowns:
@@ -126,7 +126,7 @@ class ControlledShutdowns:
         ) -> Election:
             live = context.live_for(partition)
             if not is_forced and self._judge(partition, state) is not None:
-                return Refused(ElectionRefusal.TOO_FEW_REMAIN)
+                return RefusedElection(ElectionRefusal.TOO_FEW_REMAIN)
             left = next_state(assignment, state, live, context.leaving, context.epoch)
             if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
                 # It is not in sync, but its leader may be about to admit it.

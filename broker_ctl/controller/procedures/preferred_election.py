@@ -17,7 +17,7 @@ from broker_ctl.core.partitions.elections import (
     BATCH,
     Election,
     ElectionRefusal,
-    Refused,
+    RefusedElection,
     imbalanced,
     is_warm,
 )
@@ -138,7 +138,7 @@ class PreferredLeaderElection:
         context = self._context
         state = context.states.get(partition)
         if state is None:
-            return Refused(ElectionRefusal.NONE_LIVES)
+            return RefusedElection(ElectionRefusal.NONE_LIVES)
         return self._decide(kind)(partition, context.assignments[partition], state)
 
     async def elect(
@@ -165,6 +165,6 @@ class PreferredLeaderElection:
         """Elect out of sync only if no broker leads or may still lead: that loses records."""
         context = self._context
         if state.leader in context.registered_for(partition):
-            return Refused(ElectionRefusal.NOTHING_CHANGES)
+            return RefusedElection(ElectionRefusal.NOTHING_CHANGES)
         live = context.live_for(partition)
         return elections.offline(assignment, state, live, context.epoch, _UNCLEAN)

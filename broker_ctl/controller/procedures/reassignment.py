@@ -14,13 +14,13 @@ from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, RefusedElection
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.reassigning import (
     NOTHING_ANNOUNCED,
     Announce,
     Finish,
-    Progress,
+    ReassignmentProgress,
     Settle,
     Step,
     begun,
@@ -76,7 +76,7 @@ log = logging.getLogger(__name__)
 # request that stays behind must not hide later ones).
 
 
-class Request(NamedTuple):
+class ReassignmentRequest(NamedTuple):
     """A request; ``version`` is that of its node."""
 
     target: tuple[int, ...]
@@ -90,7 +90,7 @@ class ReassignmentRequests:
         self._store = store
         self._context = context
         self._state_changer = state_changer
-        self.pending: dict[TopicPartition, Request] = {}
+        self.pending: dict[TopicPartition, ReassignmentRequest] = {}
 
     async def read(self) -> None:
         """Read all requests; invalid ones are deleted, as are parents of past ones."""
@@ -147,7 +147,7 @@ class ReassignmentRequests:
             log.warning("ignored %s: it is not a readable request", path)
             return
         try:
-            request = Request(decode_request(node), node.stat.version)
+            request = ReassignmentRequest(decode_request(node), node.stat.version)
         except CorruptRecord as error:
             await self._refuse(path, node.stat.version, str(error))
             return
@@ -332,7 +332,7 @@ class Reassignments:
         self.throttle = ReassignmentThrottle(
             controller.store, controller.context, controller.state_changer
         )
-        self._announced: dict[TopicPartition, Progress] = {}
+        self._announced: dict[TopicPartition, ReassignmentProgress] = {}
 
     async def resume(self) -> None:
         """See `Procedure`."""
@@ -429,7 +429,7 @@ class Reassignments:
         if news:
             changes = await self._state_changer.change(news, self._bump, "reassignment begun")
             for partition in changes.changed:
-                self._announced[partition] = Progress(is_announced=True)
+                self._announced[partition] = ReassignmentProgress(is_announced=True)
 
     def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
         return elections.bump_epoch(state, self._context.epoch)
@@ -509,7 +509,9 @@ class Reassignments:
             live = context.live_for(partition)
             step = next_step(moving[partition], state, live, context.epoch, NOTHING_ANNOUNCED)
             return (
-                step.state if isinstance(step, Settle) else Refused(ElectionRefusal.NONE_IN_TARGET)
+                step.state
+                if isinstance(step, Settle)
+                else RefusedElection(ElectionRefusal.NONE_IN_TARGET)
             )
 
         written = context.topics[topic]
@@ -521,7 +523,7 @@ class Reassignments:
         finally:
             context.put_topic(topic, written)
         for partition, state in changes.changed.items():
-            self._announced[partition] = Progress(
+            self._announced[partition] = ReassignmentProgress(
                 is_announced=True, settled_epoch=state.leader_epoch
             )
 

@@ -12,7 +12,7 @@ from broker_ctl.controller.store.loader import StateReader, pipelined, read_node
 from broker_ctl.controller.transport.messages import RequestsByBroker, Transport, encode_update
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.elections import Refused
+from broker_ctl.core.partitions.elections import RefusedElection
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicPartition
 from broker_ctl.errors import (
@@ -159,7 +159,7 @@ class Changes:
     """
 
     changed: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
-    refused: dict[TopicPartition, Refused] = field(default_factory=dict)
+    refused: dict[TopicPartition, RefusedElection] = field(default_factory=dict)
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
     with_parent: set[TopicPartition] = field(default_factory=set)
 

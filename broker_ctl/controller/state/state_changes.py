@@ -38,7 +38,7 @@ from broker_ctl.controller.transport.messages import (
 )
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.elections import Election, Refused, initial
+from broker_ctl.core.partitions.elections import Election, RefusedElection, initial
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.values import (
     Assignment,
@@ -111,7 +111,7 @@ class StateChanger:
                     changes.failed[partition] = NoNode(f"{partition} has no state")
                     continue
                 elected = decide(partition, assignment, state)
-                if isinstance(elected, Refused):
+                if isinstance(elected, RefusedElection):
                     changes.refused[partition] = elected
                 else:
                     batch.set(partition, assignment, elected)
@@ -139,7 +139,7 @@ class StateChanger:
                     changes.failed[partition] = unknown[partition]
                     continue
                 first = initial(assignment, context.live_for(partition), context.epoch)
-                if isinstance(first, Refused):
+                if isinstance(first, RefusedElection):
                     changes.refused[partition] = first
                     continue
                 batch.create(

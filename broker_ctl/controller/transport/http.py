@@ -35,7 +35,7 @@ from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker, TopicP
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.peer_http import PeerHttp, Source, urls_at
+from broker_ctl.peer_http import AddressSource, PeerHttp, urls_at
 from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.store.interface import Operation
 from broker_ctl.tasks import TaskScope
@@ -182,7 +182,7 @@ def http_call(http: PeerHttp) -> Call:
             "POST",
             urls,
             INSTRUCTIONS_PATH,
-            Source.REPLICA_BROKER,
+            AddressSource.REPLICA_BROKER,
             content=body,
             timeout_s=timeout_s,
         )

@@ -7,9 +7,9 @@ from broker_ctl.codec import encode, encode_to_keep, wrap_encoded
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import (
     Instruction,
+    ReplicaSpan,
     ReplicaState,
     ReplicaStop,
-    Span,
     adding_field,
     adding_row,
     compared_row,
@@ -224,10 +224,10 @@ class InstructionEncoder:
         head = self._head(broker, is_full=True)
         return encode({**head, **spans_field([self._span(part) for part in parts])})
 
-    def _span(self, part: FullPart) -> Span:
+    def _span(self, part: FullPart) -> ReplicaSpan:
         rows = [update.compared for _, update in self._current_updates(part.requests)]
         # Where one cannot be compared, no broker has that digest.
-        return Span(part.after, part.until, digest_of(rows) if all(rows) else "")
+        return ReplicaSpan(part.after, part.until, digest_of(rows) if all(rows) else "")
 
     def _split(
         self, order: Iterable[TopicPartition], requests: Requests

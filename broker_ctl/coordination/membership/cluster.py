@@ -12,7 +12,7 @@ from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
 from broker_ctl.coordination.membership.registry import Peer, Registry
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.errors import (
@@ -25,7 +25,7 @@ from broker_ctl.errors import (
     PeerUnreachable,
     StartError,
 )
-from broker_ctl.peer_http import PeerAddresses, PeerHttp, Source, urls_at
+from broker_ctl.peer_http import AddressSource, PeerAddresses, PeerHttp, urls_at
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.broker_ctl import ClusterName
@@ -175,7 +175,7 @@ class HttpPeers:
                 "POST",
                 urls,
                 f"/control/v1/{command.verb}",
-                Source.REGISTRATION,
+                AddressSource.REGISTRATION,
                 json=command.to_row(),
                 timeout_s=timeout_s,
             )
@@ -199,7 +199,7 @@ class HttpPeers:
 
 
 # A leader that was read before the session was lost may be gone.
-_CURRENT: Final = frozenset({State.CONNECTED, State.SUSPENDED})
+_CURRENT: Final = frozenset({SessionState.CONNECTED, SessionState.SUSPENDED})
 
 
 class LiveCluster:
@@ -236,7 +236,9 @@ class LiveCluster:
         urls = self.registered(broker_id)
         if urls is None:
             return None
-        source = Source.PULSAR if self._own(broker_id) is None else Source.REGISTRATION
+        source = (
+            AddressSource.PULSAR if self._own(broker_id) is None else AddressSource.REGISTRATION
+        )
         return self._addresses.bind(broker_id, urls, source)
 
     def registered(self, broker_id: str) -> BrokerUrls | None:
@@ -295,5 +297,5 @@ def bound_leader(election: Election, addresses: PeerAddresses) -> tuple[str, str
     if leader is None:
         return None
     urls = urls_at(leader.broker_id, leader.service_url)
-    bound = addresses.bind(leader.broker_id, urls, Source.ELECTION)
+    bound = addresses.bind(leader.broker_id, urls, AddressSource.ELECTION)
     return leader.broker_id, bound.web_url or bound.web_url_tls or ""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.errors import CorruptRecord, NoNode, StoreError
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store import paths
@@ -83,8 +83,8 @@ class MetadataMigration:
         """Return once no migration is under way, and this daemon takes part in the next one."""
         await self._at_rest.wait()
 
-    def _on_session_action(self, action: Action) -> None:
-        if action is Action.END:
+    def _on_session_action(self, action: SessionAction) -> None:
+        if action is SessionAction.END:
             self._withhold(_NOT_JOINED)
 
     def _on_session_event(self, event: SessionEvent) -> None:

@@ -36,7 +36,7 @@ class Footprints:
     load_vectors: Sequence[LoadVector]
 
 
-class Gauge:
+class FootprintGauge:
     """Measures bundles by the reports of live brokers, which it numbers in the order of their ids.
 
     Usage comes from the report of the owner, else from the newest report with the bundle, else from

@@ -53,13 +53,13 @@ def snapshot(
 ) -> ClusterView:
     """Join the facts of one moment; the given views of brokers and bundles have facts only."""
     # Imported by the first view, since they load numpy.
-    from broker_ctl.core.cluster.footprints import Carried, Gauge
+    from broker_ctl.core.cluster.footprints import Carried, FootprintGauge
 
     live = {broker.broker_id: broker for broker in sorted(brokers, key=lambda b: b.broker_id)}
     moves = {move.bundle: move for move in facts.get("moves", ())}
     ordered = in_order(bundles)
     names = [str(bundle_view.bundle) for bundle_view in ordered]
-    measured = _measured(ordered, Gauge(live).measure(ordered, names))
+    measured = _measured(ordered, FootprintGauge(live).measure(ordered, names))
     constraints = facts.get("constraints", NO_CONSTRAINTS)
     carried = Carried(live, measured, names, moves)
     joined = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
 
-from broker_ctl.core.machines.surge import Event, State, step
+from broker_ctl.core.machines.surge import SurgeEvent, SurgeState, step
 from broker_ctl.core.model.load import throughput_text
 from broker_ctl.core.rules.rules import SurgeRules
 
@@ -78,7 +78,7 @@ class Surge:
     before_bytes: float
     now_bytes: float
     since_s: float
-    state: State = State.RISEN
+    state: SurgeState = SurgeState.RISEN
 
     @property
     def text(self) -> str:
@@ -86,14 +86,14 @@ class Surge:
         before, now = throughput_text(self.before_bytes), throughput_text(self.now_bytes)
         return f"it grew from {before} to {now} within a minute or two"
 
-    def after(self, event: Event) -> "Surge | None":
+    def after(self, event: SurgeEvent) -> "Surge | None":
         """The surge after an event; None: it is over."""
         state = step(self.state, event, self.text)
-        return None if state is State.OVER else replace(self, state=state)
+        return None if state is SurgeState.OVER else replace(self, state=state)
 
-    def event_of(self, value: float) -> Event | None:
+    def event_of(self, value: float) -> SurgeEvent | None:
         """The event of a reading that is not a surge by itself."""
-        return Event.FELL if value < self.now_bytes / 2 else None
+        return SurgeEvent.FELL if value < self.now_bytes / 2 else None
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""

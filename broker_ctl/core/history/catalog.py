@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
-from broker_ctl.core.history.columns import Doc, Kind, RowT, Value, kind
+from broker_ctl.core.history.columns import Doc, RowKind, RowT, Value, kind
 from broker_ctl.core.history.rows import (
     AuditEventRow,
     BoundariesRow,
@@ -84,7 +84,7 @@ AUDIT_EVENTS: Final = kind(
     "audit_events", AuditEventRow, "one row per change or refusal, or several refusals", "id"
 )
 
-KINDS: Final[Mapping[str, Kind[Any]]] = {
+KINDS: Final[Mapping[str, RowKind[Any]]] = {
     each.name: each
     for each in (
         BROKER_LOADS,
@@ -122,7 +122,7 @@ class Stamp(NamedTuple):
     cycle: Annotated[int, Doc("the leader's cycle in that epoch; 0: not written in a cycle")]
 
 
-class Parsed(NamedTuple):
+class ParsedLine(NamedTuple):
     """A parsed line: one row, or the rows of a packed line."""
 
     stamp: Stamp
@@ -133,7 +133,7 @@ class Parsed(NamedTuple):
 STAMP: Final = kind("stamp", Stamp, "one line", "id")
 
 
-def line_of(kind: Kind[RowT], stamp: Stamp, row: RowT) -> dict[str, Value]:
+def line_of(kind: RowKind[RowT], stamp: Stamp, row: RowT) -> dict[str, Value]:
     """Return the JSON object of one row."""
     return stamp._asdict() | kind.to_row(row)
 
@@ -145,7 +145,7 @@ def packed_line_of(
     return {**stamp._asdict(), **columns}
 
 
-def parse_line(line: Mapping[str, Any]) -> Parsed:
+def parse_line(line: Mapping[str, Any]) -> ParsedLine:
     """Parse a line of any kind.
 
     Raises:
@@ -157,5 +157,5 @@ def parse_line(line: Mapping[str, Any]) -> Parsed:
     if found is None:
         raise CorruptRecord(f"{stamp.kind!r} is not a kind of history")
     if found.is_packed:
-        return Parsed(stamp, found.parse_columns(line, stamp.format))
-    return Parsed(stamp, (found.parse(line, stamp.format),))
+        return ParsedLine(stamp, found.parse_columns(line, stamp.format))
+    return ParsedLine(stamp, (found.parse(line, stamp.format),))

@@ -98,7 +98,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[RowT]):
+class RowKind(Generic[RowT]):
     """A kind of rows.
 
     Attributes:
@@ -174,13 +174,13 @@ class Kind(Generic[RowT]):
 
 def kind(
     name: str, row: type[RowT], grain: str, *key: str, format_: int = 1, is_packed: bool = False
-) -> Kind[RowT]:
+) -> RowKind[RowT]:
     """Declare a kind by the NamedTuple class of its rows.
 
     Raises:
         TypeError: a field is not declared as `columns_of` requires.
     """
-    return Kind(name, row, columns_of(row), grain, key, format_, is_packed)
+    return RowKind(name, row, columns_of(row), grain, key, format_, is_packed)
 
 
 def is_of(type_: ColumnType, value: object) -> bool:

@@ -14,7 +14,7 @@ from broker_ctl.core.history.catalog import (
     BUNDLE_LOADS,
     CAPACITIES,
 )
-from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.rows import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BundleStats
@@ -29,24 +29,24 @@ _BUNDLES_IN_MEMORY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedRows:
     """The last written boundaries and capacities of this epoch; a plain value."""
 
     boundaries: Mapping[Namespace, tuple[int, ...]] = field(default_factory=dict)
     capacities: Mapping[str, CapacityRow] = field(default_factory=dict)
 
 
-NOTHING_REPORTED: Final = Reported()
+NOTHING_REPORTED: Final = ReportedRows()
 
 
 class Batch(NamedTuple):
     """Rows of one kind, in the order in which they are written."""
 
-    kind: Kind[Any]
+    kind: RowKind[Any]
     rows: Sequence[Any]
 
 
-def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None, Reported]:
+def rows_of_view(reported: ReportedRows, view: ClusterView) -> Generator[Batch, None, ReportedRows]:
     """Yield all rows of a cycle's view in batches; return the values that are now written."""
     brokers = list(view.brokers.values())
     for broker in brokers:
@@ -61,7 +61,7 @@ def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None
         yield Batch(BUNDLE_BOUNDARIES, rings)
     for bundles in batched(view.bundles.values(), ROWS_A_LINE):
         yield Batch(BUNDLE_LOADS, [_bundle_load(bundle_view) for bundle_view in bundles])
-    return Reported(boundaries, capacities)
+    return ReportedRows(boundaries, capacities)
 
 
 def memory_in_bounds(memory: Memory, bundles: int) -> tuple[Mapping[str, Any], bool]:

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Annotated, Any, Final, NamedTuple, Protocol, assert_never
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
-from broker_ctl.core.history.columns import Doc, Kind, RowT
+from broker_ctl.core.history.columns import Doc, RowKind, RowT
 
 # Rows of decisions and what they changed: decisions, changes of owners, partitions.
 
@@ -334,7 +334,7 @@ class RowJournal(Protocol):
 
     def record_rows(
         self,
-        kind: Kind[RowT],
+        kind: RowKind[RowT],
         rows: Sequence[RowT],
         *,
         epoch: int = 0,

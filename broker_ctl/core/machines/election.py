@@ -10,7 +10,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class ElectionState(StrEnum):
     """State of this candidate. SUSPENDED: it led, and the connection is gone."""
 
     ELECTING = "electing"
@@ -20,7 +20,7 @@ class State(StrEnum):
     RESIGNED = "resigned"
 
 
-class Event(StrEnum):
+class ElectionEvent(StrEnum):
     """Result of a read (FREE, MINE, OTHERS) or of a create, or a change of session or work."""
 
     FREE = "free"
@@ -34,7 +34,7 @@ class Event(StrEnum):
     RESIGN = "resign"
 
 
-class Action(StrEnum):
+class ElectionAction(StrEnum):
     """What to do.
 
     CREATE creates the node with a new epoch; LEAD and STEP_DOWN begin and end the term; DELETE
@@ -66,9 +66,11 @@ def pause_s(setbacks: int, draw: float) -> float:
     return draw + min(doubled_s, _MAX_PAUSE_S)
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = ElectionState, ElectionEvent, ElectionAction
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {
+TRANSITIONS: Final[
+    Mapping[tuple[ElectionState, ElectionEvent], tuple[ElectionState, tuple[ElectionAction, ...]]]
+] = {
     (_S.ELECTING, _E.FREE): (_S.ELECTING, (_A.CREATE,)),
     (_S.ELECTING, _E.OTHERS): (_S.FOLLOWING, ()),
     (_S.ELECTING, _E.WON): (_S.LEADING, (_A.LEAD,)),
@@ -103,7 +105,9 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
 }
 
 
-def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+def step(
+    state: ElectionState, event: ElectionEvent
+) -> tuple[ElectionState, tuple[ElectionAction, ...]]:
     """The next state and what to do.
 
     Raises:

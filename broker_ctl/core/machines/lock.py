@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class LockState(StrEnum):
     """State of one generation of a lock; LOST and RELEASED are final."""
 
     HELD = "held"
@@ -23,7 +23,7 @@ class State(StrEnum):
     RELEASED = "released"
 
 
-class Event(StrEnum):
+class LockEvent(StrEnum):
     """What happened. MINE, GONE and OTHER are the answers of a read of the node.
 
     RELEASE asks for the end; DONE says that the node is gone, or left to the queue of pending
@@ -42,7 +42,7 @@ class Event(StrEnum):
     REFUSED = "refused"
 
 
-class Action(StrEnum):
+class LockAction(StrEnum):
     """What to do. READ answers with MINE, GONE or OTHER; DELETE with DONE or REFUSED.
 
     NOTIFY_LOST is for a lock that was taken away while its session lives. The end of a session ends
@@ -54,9 +54,11 @@ class Action(StrEnum):
     NOTIFY_LOST = "notify lost"
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = LockState, LockEvent, LockAction
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {
+TRANSITIONS: Final[
+    Mapping[tuple[LockState, LockEvent], tuple[LockState, tuple[LockAction, ...]]]
+] = {
     (_S.HELD, _E.SUSPENDED): (_S.SUSPECT, ()),
     (_S.HELD, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
     (_S.HELD, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
@@ -107,7 +109,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
 }
 
 
-def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+def step(state: LockState, event: LockEvent) -> tuple[LockState, tuple[LockAction, ...]]:
     """The next state and what to do.
 
     Raises:
@@ -120,7 +122,7 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LockIdentity:
     """The generation of a node that a right depends on."""
 
     czxid: int

@@ -15,7 +15,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class MoveState(StrEnum):
     """State of the move, as far as the leader knows.
 
     RESERVED   the record exists, B was asked
@@ -40,7 +40,7 @@ class State(StrEnum):
     ABORTED = "aborted"
 
 
-class Event(StrEnum):
+class MoveEvent(StrEnum):
     """Outcome of an action.
 
     EXECUTED, REFUSED and UNANSWERED follow on a command. AT_SOURCE (A under the token that was to
@@ -63,7 +63,7 @@ class Event(StrEnum):
     CLOSED = "closed"
 
 
-class Action(StrEnum):
+class MoveAction(StrEnum):
     """What to do: three commands, a read, another destination, the end of the record."""
 
     PREPARE = "prepare"
@@ -74,16 +74,16 @@ class Action(StrEnum):
     CLOSE = "close"
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = MoveState, MoveEvent, MoveAction
 
-Step = tuple[State, tuple[Action, ...]]
+Step = tuple[MoveState, tuple[MoveAction, ...]]
 
 # A move that this leader begins, once its record exists.
 BEGUN: Final[Step] = (_S.RESERVED, (_A.PREPARE,))
 # One that an earlier leader began, once its record was written again.
 ADOPTED: Final[Step] = (_S.IN_DOUBT, (_A.LOOK,))
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
+TRANSITIONS: Final[Mapping[tuple[MoveState, MoveEvent], Step]] = {
     (_S.RESERVED, _E.EXECUTED): (_S.PREPARED, (_A.RELEASE,)),
     # Nothing has changed yet, and a B that did not answer would not be the right one.
     (_S.RESERVED, _E.REFUSED): (_S.ABORTING, (_A.CLOSE,)),
@@ -111,7 +111,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
 }
 
 
-def step(state: State, event: Event, story: str = "") -> Step:
+def step(state: MoveState, event: MoveEvent, story: str = "") -> Step:
     """The next state and what to do: one action, or none at the end.
 
     Raises:

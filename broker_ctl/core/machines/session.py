@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class SessionState(StrEnum):
     """State of the session."""
 
     NONE = "none"
@@ -23,7 +23,7 @@ class State(StrEnum):
     CLOSED = "closed"
 
 
-class Event(StrEnum):
+class SessionMachineEvent(StrEnum):
     """What happened. DEADLINE: the authority ran out. LEASE_RENEWED: a heartbeat gave it back."""
 
     OPENED = "opened"
@@ -35,7 +35,7 @@ class Event(StrEnum):
     CLOSED = "closed"
 
 
-class Action(StrEnum):
+class SessionAction(StrEnum):
     """What to do about it, in order.
 
     FENCE withdraws the data plane's authority at once; VERIFY reads every own node again;
@@ -52,45 +52,53 @@ class Action(StrEnum):
     SESSION_REESTABLISHED = "SessionReestablished"
 
 
-_RETURNED: Final = (Action.RECONNECTED, Action.SESSION_REESTABLISHED)
-_GONE: Final = (Action.FENCE, Action.END)
+_S, _E, _A = SessionState, SessionMachineEvent, SessionAction
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {
-    (State.NONE, Event.OPENED): (State.CONNECTED, (Action.BEGIN,)),
-    (State.NONE, Event.CLOSED): (State.CLOSED, ()),
-    (State.NONE, Event.EXPIRED): (State.NONE, ()),
-    (State.NONE, Event.SUSPENDED): (State.NONE, ()),
-    (State.NONE, Event.RECONNECTED): (State.CONNECTED, (Action.BEGIN,)),
-    (State.CONNECTED, Event.SUSPENDED): (State.SUSPENDED, (Action.CONNECTION_LOST,)),
-    (State.CONNECTED, Event.LEASE_RENEWED): (State.CONNECTED, ()),
+_RETURNED: Final = (_A.RECONNECTED, _A.SESSION_REESTABLISHED)
+_GONE: Final = (_A.FENCE, _A.END)
+
+TRANSITIONS: Final[
+    Mapping[
+        tuple[SessionState, SessionMachineEvent], tuple[SessionState, tuple[SessionAction, ...]]
+    ]
+] = {
+    (_S.NONE, _E.OPENED): (_S.CONNECTED, (_A.BEGIN,)),
+    (_S.NONE, _E.CLOSED): (_S.CLOSED, ()),
+    (_S.NONE, _E.EXPIRED): (_S.NONE, ()),
+    (_S.NONE, _E.SUSPENDED): (_S.NONE, ()),
+    (_S.NONE, _E.RECONNECTED): (_S.CONNECTED, (_A.BEGIN,)),
+    (_S.CONNECTED, _E.SUSPENDED): (_S.SUSPENDED, (_A.CONNECTION_LOST,)),
+    (_S.CONNECTED, _E.LEASE_RENEWED): (_S.CONNECTED, ()),
     # The proof that ended LOST had been overtaken by the end of its connection.
-    (State.CONNECTED, Event.RECONNECTED): (State.CONNECTED, (Action.VERIFY,)),
+    (_S.CONNECTED, _E.RECONNECTED): (_S.CONNECTED, (_A.VERIFY,)),
     # Connected, but nothing commits: a server without its leader still answers pings.
-    (State.CONNECTED, Event.DEADLINE): (State.LOST, (Action.FENCE, Action.SESSION_LOST)),
-    (State.CONNECTED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),
-    (State.CONNECTED, Event.CLOSED): (State.CLOSED, _GONE),
-    (State.SUSPENDED, Event.RECONNECTED): (State.CONNECTED, (Action.RECONNECTED, Action.VERIFY)),
-    (State.SUSPENDED, Event.LEASE_RENEWED): (State.SUSPENDED, ()),
-    (State.SUSPENDED, Event.DEADLINE): (State.LOST, (Action.FENCE, Action.SESSION_LOST)),
-    (State.SUSPENDED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),
-    (State.SUSPENDED, Event.CLOSED): (State.CLOSED, _GONE),
+    (_S.CONNECTED, _E.DEADLINE): (_S.LOST, (_A.FENCE, _A.SESSION_LOST)),
+    (_S.CONNECTED, _E.EXPIRED): (_S.EXPIRED, (*_GONE, _A.SESSION_LOST)),
+    (_S.CONNECTED, _E.CLOSED): (_S.CLOSED, _GONE),
+    (_S.SUSPENDED, _E.RECONNECTED): (_S.CONNECTED, (_A.RECONNECTED, _A.VERIFY)),
+    (_S.SUSPENDED, _E.LEASE_RENEWED): (_S.SUSPENDED, ()),
+    (_S.SUSPENDED, _E.DEADLINE): (_S.LOST, (_A.FENCE, _A.SESSION_LOST)),
+    (_S.SUSPENDED, _E.EXPIRED): (_S.EXPIRED, (*_GONE, _A.SESSION_LOST)),
+    (_S.SUSPENDED, _E.CLOSED): (_S.CLOSED, _GONE),
     # The same session again: rights come back with the next proof, not with the connection.
-    (State.LOST, Event.RECONNECTED): (State.LOST, (Action.VERIFY,)),
-    (State.LOST, Event.SUSPENDED): (State.LOST, ()),
-    (State.LOST, Event.DEADLINE): (State.LOST, ()),
-    (State.LOST, Event.LEASE_RENEWED): (State.CONNECTED, (*_RETURNED, Action.VERIFY)),
-    (State.LOST, Event.EXPIRED): (State.EXPIRED, _GONE),
-    (State.LOST, Event.CLOSED): (State.CLOSED, _GONE),
-    (State.EXPIRED, Event.OPENED): (State.CONNECTED, (*_RETURNED, Action.BEGIN)),
-    (State.EXPIRED, Event.SUSPENDED): (State.EXPIRED, ()),
-    (State.EXPIRED, Event.DEADLINE): (State.EXPIRED, ()),
+    (_S.LOST, _E.RECONNECTED): (_S.LOST, (_A.VERIFY,)),
+    (_S.LOST, _E.SUSPENDED): (_S.LOST, ()),
+    (_S.LOST, _E.DEADLINE): (_S.LOST, ()),
+    (_S.LOST, _E.LEASE_RENEWED): (_S.CONNECTED, (*_RETURNED, _A.VERIFY)),
+    (_S.LOST, _E.EXPIRED): (_S.EXPIRED, _GONE),
+    (_S.LOST, _E.CLOSED): (_S.CLOSED, _GONE),
+    (_S.EXPIRED, _E.OPENED): (_S.CONNECTED, (*_RETURNED, _A.BEGIN)),
+    (_S.EXPIRED, _E.SUSPENDED): (_S.EXPIRED, ()),
+    (_S.EXPIRED, _E.DEADLINE): (_S.EXPIRED, ()),
     # A heartbeat of the old session that was answered late.
-    (State.EXPIRED, Event.LEASE_RENEWED): (State.EXPIRED, ()),
-    (State.EXPIRED, Event.CLOSED): (State.CLOSED, ()),
+    (_S.EXPIRED, _E.LEASE_RENEWED): (_S.EXPIRED, ()),
+    (_S.EXPIRED, _E.CLOSED): (_S.CLOSED, ()),
 }
 
 
-def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+def step(
+    state: SessionState, event: SessionMachineEvent
+) -> tuple[SessionState, tuple[SessionAction, ...]]:
     """The next state and what to do.
 
     Raises:

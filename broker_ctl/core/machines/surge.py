@@ -11,7 +11,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class SurgeState(StrEnum):
     """State of the surge.
 
     RISEN      a report shows it, and no plan has considered it
@@ -24,7 +24,7 @@ class State(StrEnum):
     OVER = "over"
 
 
-class Event(StrEnum):
+class SurgeEvent(StrEnum):
     """What happens to it.
 
     GREW (tenfold again), PLANNED (a cycle has planned on a view with it), FELL (to less than half)
@@ -37,9 +37,9 @@ class Event(StrEnum):
     LAPSED = "lapsed"
 
 
-_S, _E = State, Event
+_S, _E = SurgeState, SurgeEvent
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+TRANSITIONS: Final[Mapping[tuple[SurgeState, SurgeEvent], SurgeState]] = {
     (_S.RISEN, _E.GREW): _S.RISEN,
     (_S.RISEN, _E.PLANNED): _S.FOLLOWED,
     (_S.RISEN, _E.FELL): _S.OVER,
@@ -53,7 +53,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
 }
 
 
-def step(state: State, event: Event, story: str = "") -> State:
+def step(state: SurgeState, event: SurgeEvent, story: str = "") -> SurgeState:
     """The next state.
 
     Raises:

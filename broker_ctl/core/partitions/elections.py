@@ -37,13 +37,13 @@ class ElectionRefusal(StrEnum):
     NOTHING_CHANGES = "nothing changes"
 
 
-class Refused(NamedTuple):
+class RefusedElection(NamedTuple):
     """A refusal: the partition keeps its state."""
 
     reason: ElectionRefusal
 
 
-Election = LeaderAndIsr | Refused
+Election = LeaderAndIsr | RefusedElection
 
 
 def initial(assignment: Assignment, live: AbstractSet[int], controller_epoch: int) -> Election:
@@ -54,7 +54,7 @@ def initial(assignment: Assignment, live: AbstractSet[int], controller_epoch: in
     """
     isr = tuple(sorted(replica for replica in assignment.replicas if replica in live))
     if not isr:
-        return Refused(ElectionRefusal.NONE_LIVES)
+        return RefusedElection(ElectionRefusal.NONE_LIVES)
     leader = next(replica for replica in assignment.replicas if replica in live)
     return LeaderAndIsr(leader, 0, isr, controller_epoch)
 
@@ -78,12 +78,12 @@ def offline(
         isr = tuple([member for member in state.isr if member in live])
         return _changed(state, leader, isr, controller_epoch)
     if not rules.is_unclean_allowed:
-        return Refused(ElectionRefusal.NONE_IN_SYNC_LIVES)
+        return RefusedElection(ElectionRefusal.NONE_IN_SYNC_LIVES)
     for replica in assignment.replicas:
         if replica in live:
             isr = (replica,)
             return _changed(state, replica, isr, controller_epoch)._replace(is_recovering=True)
-    return Refused(ElectionRefusal.NONE_LIVES)
+    return RefusedElection(ElectionRefusal.NONE_LIVES)
 
 
 def reassign(
@@ -92,7 +92,7 @@ def reassign(
     """Elect a target replica if the leader is not a target of the reassignment, or dead."""
     leader = _first(assignment.target, state.isr, live)
     if leader == NO_LEADER:
-        return Refused(ElectionRefusal.NONE_IN_TARGET)
+        return RefusedElection(ElectionRefusal.NONE_IN_TARGET)
     return _changed(state, leader, state.isr, controller_epoch)
 
 
@@ -102,11 +102,11 @@ def preferred(
     """Elect the preferred (first) replica, if it is live and in sync."""
     first = assignment.replicas[0] if assignment.replicas else NO_LEADER
     if first == state.leader:
-        return Refused(ElectionRefusal.PREFERRED_LEADS)
+        return RefusedElection(ElectionRefusal.PREFERRED_LEADS)
     if first not in live:
-        return Refused(ElectionRefusal.PREFERRED_DEAD)
+        return RefusedElection(ElectionRefusal.PREFERRED_DEAD)
     if first not in state.isr:
-        return Refused(ElectionRefusal.PREFERRED_BEHIND)
+        return RefusedElection(ElectionRefusal.PREFERRED_BEHIND)
     return _changed(state, first, state.isr, controller_epoch)
 
 
@@ -127,7 +127,7 @@ def controlled_shutdown(
             leader = replica
             break
     if leader == NO_LEADER:
-        return Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)
+        return RefusedElection(ElectionRefusal.NONE_IN_SYNC_REMAINS)
     isr = tuple([member for member in state.isr if member not in leaving])
     return _changed(state, leader, isr, controller_epoch)
 
@@ -138,7 +138,7 @@ def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
     Docs: kafka-failure-kinds.
     """
     if state.leader == NO_LEADER:
-        return Refused(ElectionRefusal.NOTHING_CHANGES)
+        return RefusedElection(ElectionRefusal.NOTHING_CHANGES)
     return _changed(state, NO_LEADER, state.isr, controller_epoch)
 
 
@@ -150,7 +150,7 @@ def without(state: LeaderAndIsr, gone: Collection[int], controller_epoch: int) -
     isr = tuple([member for member in state.isr if member not in gone]) or state.isr
     leader = NO_LEADER if state.leader in gone else state.leader
     if leader == state.leader and len(isr) == len(state.isr):
-        return Refused(ElectionRefusal.NOTHING_CHANGES)
+        return RefusedElection(ElectionRefusal.NOTHING_CHANGES)
     return _changed(state, leader, isr, controller_epoch)
 
 
@@ -170,7 +170,7 @@ def after_broker_change(
         dead = [member for member in state.isr if member not in live]
         return without(state, dead, controller_epoch)
     elected = offline(assignment, state, live, controller_epoch, rules)
-    if isinstance(elected, Refused) and state.leader != NO_LEADER:
+    if isinstance(elected, RefusedElection) and state.leader != NO_LEADER:
         return leaderless(state, controller_epoch)
     return elected
 

@@ -54,7 +54,7 @@ _BYTES: Final = 16
 MAX_SPANS: Final = 16
 
 
-class Span(NamedTuple):
+class ReplicaSpan(NamedTuple):
     """Names of replicas, ordered by topic and number, and a digest of those of a broker among them.
 
     Attributes:
@@ -81,16 +81,16 @@ def digest_of(rows: Iterable[bytes]) -> str:
     return blake2b(b",".join(rows), digest_size=_BYTES).hexdigest()
 
 
-def spans_field(spans: Collection[Span]) -> dict[str, Any]:
+def spans_field(spans: Collection[ReplicaSpan]) -> dict[str, Any]:
     """The field ``spans`` of an instruction."""
     return {"spans": [[_end_row(after), _end_row(until), of] for after, until, of in spans]}
 
 
-def spans_of(rows: Sequence[Any]) -> tuple[Span, ...]:
+def spans_of(rows: Sequence[Any]) -> tuple[ReplicaSpan, ...]:
     """Parse what `spans_field` wrote; raises Python's own errors if it is not valid."""
     if not 1 <= len(rows) <= MAX_SPANS:
         raise ValueError(f"{len(rows)} spans; 1 to {MAX_SPANS} are allowed")
-    return tuple(Span(end_of(after), end_of(until), str(of)) for after, until, of in rows)
+    return tuple(ReplicaSpan(end_of(after), end_of(until), str(of)) for after, until, of in rows)
 
 
 def end_of(entry: Sequence[Any] | None) -> TopicPartition | None:
@@ -177,7 +177,7 @@ class Instruction:
     stops: Sequence[ReplicaStop] = ()
     after: TopicPartition | None = None
     until: TopicPartition | None = None
-    spans: Sequence[Span] = ()
+    spans: Sequence[ReplicaSpan] = ()
 
     def covered_partitions(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
         """The part of ascending partitions in which unnamed replicas are strays."""

@@ -30,7 +30,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Refused
+from broker_ctl.core.partitions.elections import RefusedElection
 from broker_ctl.core.partitions.placing import NO_RACKS, Racks, racks_used, racks_wanted
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicPartition
 from broker_ctl.errors import InvalidReplicas
@@ -99,7 +99,7 @@ class Finish(NamedTuple):
 Step = Announce | Wait | Settle | Finish
 
 
-class Progress(NamedTuple):
+class ReassignmentProgress(NamedTuple):
     """The announcements that this controller has sent for a reassignment; initially none.
 
     Attributes:
@@ -111,7 +111,7 @@ class Progress(NamedTuple):
     settled_epoch: int | None = None
 
 
-NOTHING_ANNOUNCED = Progress()
+NOTHING_ANNOUNCED = ReassignmentProgress()
 
 
 def fault_of_target(
@@ -160,7 +160,7 @@ def next_step(
     state: LeaderAndIsr,
     live: AbstractSet[int],
     controller_epoch: int,
-    progress: Progress,
+    progress: ReassignmentProgress,
 ) -> Step:
     """Decide on the next step; call it again after each step and each ISR change."""
     target = assignment.target
@@ -192,7 +192,7 @@ def _settle(
         led = elections.bump_epoch(state, controller_epoch)
     else:
         elected = elections.reassign(assignment, state, live, controller_epoch)
-        if isinstance(elected, Refused):
+        if isinstance(elected, RefusedElection):
             return None
         led = elected
     return led._replace(isr=tuple(member for member in led.isr if member in target))

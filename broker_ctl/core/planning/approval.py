@@ -17,7 +17,7 @@ from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class ApprovalState(StrEnum):
     """State of a plan.
 
     PROPOSED      an operator reviews it; nothing is written
@@ -34,7 +34,7 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
-class Event(StrEnum):
+class ApprovalEvent(StrEnum):
     """What happens to a plan. STUCK: none of the remaining decisions could be done for long."""
 
     APPROVE = "approve"
@@ -44,24 +44,26 @@ class Event(StrEnum):
     STUCK = "stuck"
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
-    (State.PROPOSED, Event.APPROVE): State.APPROVED,
-    (State.APPROVED, Event.BEGIN): State.CARRYING_OUT,
-    (State.APPROVED, Event.STOP): State.STOPPED,
+_S, _E = ApprovalState, ApprovalEvent
+
+TRANSITIONS: Final[Mapping[tuple[ApprovalState, ApprovalEvent], ApprovalState]] = {
+    (_S.PROPOSED, _E.APPROVE): _S.APPROVED,
+    (_S.APPROVED, _E.BEGIN): _S.CARRYING_OUT,
+    (_S.APPROVED, _E.STOP): _S.STOPPED,
     # Another leader continues.
-    (State.CARRYING_OUT, Event.BEGIN): State.CARRYING_OUT,
-    (State.CARRYING_OUT, Event.SETTLED): State.DONE,
-    (State.CARRYING_OUT, Event.STOP): State.STOPPED,
-    (State.CARRYING_OUT, Event.STUCK): State.STOPPED,
+    (_S.CARRYING_OUT, _E.BEGIN): _S.CARRYING_OUT,
+    (_S.CARRYING_OUT, _E.SETTLED): _S.DONE,
+    (_S.CARRYING_OUT, _E.STOP): _S.STOPPED,
+    (_S.CARRYING_OUT, _E.STUCK): _S.STOPPED,
     # The decision in progress when it was stopped may have been the last one.
-    (State.STOPPED, Event.SETTLED): State.STOPPED,
-    (State.STOPPED, Event.STUCK): State.STOPPED,
+    (_S.STOPPED, _E.SETTLED): _S.STOPPED,
+    (_S.STOPPED, _E.STUCK): _S.STOPPED,
 }
 
-OPEN: Final = frozenset({State.APPROVED, State.CARRYING_OUT})
+OPEN: Final = frozenset({_S.APPROVED, _S.CARRYING_OUT})
 
 
-def step(state: State, event: Event, story: str = "") -> State:
+def step(state: ApprovalState, event: ApprovalEvent, story: str = "") -> ApprovalState:
     """The next state.
 
     Raises:
@@ -86,7 +88,7 @@ Fates = tuple[Fate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ApprovalProgress:
     """State of a plan's decisions in a view.
 
     Attributes:
@@ -98,7 +100,9 @@ class Progress:
     waiting: Mapping[int, Action]
 
 
-def check_progress(view: ClusterView, decisions: Sequence[Action], fates: Fates) -> Progress:
+def check_progress(
+    view: ClusterView, decisions: Sequence[Action], fates: Fates
+) -> ApprovalProgress:
     """Mark decisions that already hold as done: an earlier leader may have died unrecorded."""
     known, waiting = list(fates), {}
     for place, decision in enumerate(decisions):
@@ -108,7 +112,7 @@ def check_progress(view: ClusterView, decisions: Sequence[Action], fates: Fates)
             known[place] = Fate.DONE
         else:
             waiting[place] = decision
-    return Progress(tuple(known), waiting)
+    return ApprovalProgress(tuple(known), waiting)
 
 
 def _is_so_already(view: ClusterView, decision: Action) -> bool:

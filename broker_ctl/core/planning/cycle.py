@@ -23,7 +23,7 @@ from broker_ctl.core.rules.rules import (
 from broker_ctl.core.strategies import merging as merges
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
-from broker_ctl.core.strategies.balance.slowness import Record
+from broker_ctl.core.strategies.balance.slowness import SlownessRecord
 from broker_ctl.core.strategies.placement.strategies import PlacementPolicy
 from broker_ctl.core.strategies.shedding.lifting import tried
 from broker_ctl.core.strategies.shedding.policy import Memory, SequenceMemory, SheddingPolicy
@@ -216,7 +216,7 @@ def usage_averages(memory: Memory | None) -> Mapping[str, float]:
             return {}
 
 
-def slow_records(memory: Memory | None) -> Mapping[str, Record]:
+def slow_records(memory: Memory | None) -> Mapping[str, SlownessRecord]:
     """Score and evidence of each broker that was judged; empty if the strategy judges none."""
     match memory:
         case BalanceMemory():

@@ -104,7 +104,7 @@ _NOTHING = 1e-9
 _TRIED = 64
 
 
-class Step(NamedTuple):
+class OrderStep(NamedTuple):
     """One move: a demand leaves one broker for another one, with what it takes of limits."""
 
     source: str
@@ -138,7 +138,7 @@ class Order:
 def order_moves(
     load: Mapping[str, Demand],
     capacity: Mapping[str, Demand],
-    steps: Sequence[Step],
+    steps: Sequence[OrderStep],
     limits: LimitRoom | None = None,
 ) -> Order:
     """Order moves; those that need not wait keep their order."""
@@ -194,7 +194,7 @@ class _Brokers:
             max(0.0, a - b) for a, b in zip(self.load[broker_id], demand, strict=True)
         ]
 
-    def after(self, steps: Sequence[Step]) -> "_Brokers":
+    def after(self, steps: Sequence[OrderStep]) -> "_Brokers":
         later = _Brokers(dict(self.load), self.capacity)
         for step in steps:
             later.subtract(step.source, step.demand)
@@ -209,7 +209,7 @@ class _Course:
     brokers: _Brokers
     room: LimitRoom
     ceiling: float
-    steps: Sequence[Step]
+    steps: Sequence[OrderStep]
     moves: Sequence[int]
     sequence: list[int] = field(default_factory=list)
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -429,7 +429,7 @@ def ordered(
     demands = _demands(view, resources, moves)
     limits = PlanLimits(view, rules)
     steps = [
-        Step(
+        OrderStep(
             move.source,
             move.destination,
             demand,

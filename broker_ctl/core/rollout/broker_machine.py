@@ -10,7 +10,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class BrokerRolloutState(StrEnum):
     """State of a broker in a rollout.
 
     WAITING     its turn has not come
@@ -31,7 +31,7 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Event(StrEnum):
+class BrokerRolloutEvent(StrEnum):
     """What happens to a broker. RESTARTED: the driver says so, or another run has registered."""
 
     BEGIN = "begin"
@@ -43,9 +43,9 @@ class Event(StrEnum):
     RETRY = "retry"
 
 
-_S, _E = State, Event
+_S, _E = BrokerRolloutState, BrokerRolloutEvent
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+TRANSITIONS: Final[Mapping[tuple[BrokerRolloutState, BrokerRolloutEvent], BrokerRolloutState]] = {
     (_S.WAITING, _E.BEGIN): _S.DRAINING,
     (_S.DRAINING, _E.EMPTIED): _S.EMPTY,
     (_S.DRAINING, _E.FAIL): _S.FAILED,
@@ -63,7 +63,9 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
 DRAINED: Final = frozenset({_S.DRAINING, _S.EMPTY, _S.RESTARTING, _S.CHECKING})
 
 
-def step(state: State, event: Event, story: str = "") -> State:
+def step(
+    state: BrokerRolloutState, event: BrokerRolloutEvent, story: str = ""
+) -> BrokerRolloutState:
     """The next state of a broker.
 
     Raises:

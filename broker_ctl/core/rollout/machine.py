@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.errors import InvalidTransition
 
 
-class State(StrEnum):
+class RolloutState(StrEnum):
     """State of a rollout.
 
     RUNNING    one batch after the other is drained and restarted
@@ -33,7 +33,7 @@ class State(StrEnum):
     ABORTED = "aborted"
 
 
-class Event(StrEnum):
+class RolloutEvent(StrEnum):
     """What happens to a rollout."""
 
     PAUSE = "pause"
@@ -45,9 +45,9 @@ class Event(StrEnum):
     RESTORED = "restored"
 
 
-_S, _E = State, Event
+_S, _E = RolloutState, RolloutEvent
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+TRANSITIONS: Final[Mapping[tuple[RolloutState, RolloutEvent], RolloutState]] = {
     (_S.RUNNING, _E.PAUSE): _S.PAUSED,
     (_S.RUNNING, _E.FAIL): _S.STOPPED,
     (_S.RUNNING, _E.RESTARTED): _S.SETTLING,
@@ -68,7 +68,7 @@ HOLDING: Final = frozenset({_S.RUNNING, _S.PAUSED, _S.SETTLING})
 ENDED: Final = frozenset({_S.DONE, _S.ABORTED})
 
 
-def step(state: State, event: Event, story: str = "") -> State:
+def step(state: RolloutState, event: RolloutEvent, story: str = "") -> RolloutState:
     """The next state of a rollout.
 
     Raises:

@@ -8,11 +8,11 @@ from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.cluster.view import BundleView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.rollout.broker_machine import DRAINED
-from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutEvent as BrokerEvent
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
 from broker_ctl.core.rollout.broker_machine import step as step_broker
 from broker_ctl.core.rollout.forecast import Batch
-from broker_ctl.core.rollout.machine import ENDED, HOLDING, Event, State, step
+from broker_ctl.core.rollout.machine import ENDED, HOLDING, RolloutEvent, RolloutState, step
 
 # A rollout as it stands: its terms, and how far each broker has come.
 
@@ -89,7 +89,7 @@ class Rollout:
     terms: RolloutTerms
     batches: tuple[Batch, ...]
     brokers: tuple[BrokerProgress, ...]
-    state: State = State.RUNNING
+    state: RolloutState = RolloutState.RUNNING
     moves: int = 0
     least_moves: int = 0
     msg_rate: float = 0.0
@@ -161,7 +161,7 @@ class Rollout:
         """The progress of a broker; None: it is not part of this rollout."""
         return next((each for each in self.brokers if each.broker_id == broker_id), None)
 
-    def on(self, event: Event, now_ms: int, note: str = "") -> Self:
+    def on(self, event: RolloutEvent, now_ms: int, note: str = "") -> Self:
         """The rollout after an event.
 
         Raises:
@@ -259,7 +259,7 @@ _LEAST_BYTES_PER_S: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class BrokerReadings:
     """What the leader sees of a restarted broker and of the cluster.
 
     Attributes:
@@ -308,7 +308,7 @@ def awaits_report(unlisted: Iterable[BundleView], received_s: float, reported: B
     )
 
 
-def closed_gates(readings: Readings, version: str) -> tuple[str, ...]:
+def closed_gates(readings: BrokerReadings, version: str) -> tuple[str, ...]:
     """What a restarted broker is waited for, in words; empty: it may receive bundles.
 
     Args:

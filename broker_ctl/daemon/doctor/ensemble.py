@@ -11,7 +11,7 @@ from broker_ctl.addresses import Server, look_up_all
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.metadata_migration import describe_for_daemon
-from broker_ctl.daemon.doctor.machine import Finding, Level
+from broker_ctl.daemon.doctor.machine import Finding, FindingLevel
 from broker_ctl.daemon.wiring.stores import (
     StoreCredentials,
     guarded_tree,
@@ -71,13 +71,13 @@ async def _examine(
     tick_ms, how = found
     text = f"{tick_ms} ms, says {how}; zookeeperTickTimeMillis={expected_ms}"
     if tick_ms == expected_ms:
-        return Finding(_CHECK, subject, Level.OK, text)
+        return Finding(_CHECK, subject, FindingLevel.OK, text)
     return Finding(_CHECK, subject, _level(tick_ms, expected_ms), text, _advice(tick_ms))
 
 
-def _level(tick_ms: float, expected_ms: float) -> Level:
+def _level(tick_ms: float, expected_ms: float) -> FindingLevel:
     """With a longer tick than expected, leases are too short to be safe."""
-    return Level.ERROR if tick_ms > expected_ms else Level.WARNING
+    return FindingLevel.ERROR if tick_ms > expected_ms else FindingLevel.WARNING
 
 
 def _advice(tick_ms: float) -> str:
@@ -122,15 +122,15 @@ async def _by_session(settings: Settings, server: Server, tls: ssl.SSLContext | 
         )
     except StoreError as error:
         advice = "ZooKeeper 3.6 or newer is needed"
-        return Finding(_CHECK, subject, Level.ERROR, str(error), advice)
+        return Finding(_CHECK, subject, FindingLevel.ERROR, str(error), advice)
     if not least:
         advice = "allow it: 4lw.commands.whitelist=srvr,conf"
-        return Finding(_CHECK, subject, Level.SKIPPED, "the server does not say", advice)
+        return Finding(_CHECK, subject, FindingLevel.SKIPPED, "the server does not say", advice)
     least_ms = round(least[0] * 1000)
     expected_ms = zookeeper.min_session_timeout_ms or _TICKS * zookeeper.tick_time_ms
     text = f"sessions get at least {least_ms} ms, {expected_ms} ms are expected"
     if least_ms == expected_ms:
-        return Finding(_CHECK, subject, Level.OK, text)
+        return Finding(_CHECK, subject, FindingLevel.OK, text)
     advice = (
         f"{_advice(least_ms / _TICKS)}; or zookeeperMinSessionTimeoutMillis={least_ms} if "
         "minSessionTimeout is set there"
@@ -161,21 +161,26 @@ async def examine_others(settings: Settings, store: MetadataStore) -> list[Findi
     }
     if not reported:
         return [
-            Finding(_OTHERS_CHECK, "other brokers", Level.SKIPPED, "no live broker reports its own")
+            Finding(
+                _OTHERS_CHECK,
+                "other brokers",
+                FindingLevel.SKIPPED,
+                "no live broker reports its own",
+            )
         ]
     own = fingerprints(settings)
     found = [
         Finding(
             _OTHERS_CHECK,
             key,
-            Level.WARNING,
+            FindingLevel.WARNING,
             f"{_listed(key, own, reported)} another value than here",
             "give all daemons one value; restart them by broker-ctl rollout run",
         )
         for key in sorted(differing(own, reported.values()))
     ]
     text = f"those in common are the same at {len(reported)} live brokers"
-    return found or [Finding(_OTHERS_CHECK, "other brokers", Level.OK, text)]
+    return found or [Finding(_OTHERS_CHECK, "other brokers", FindingLevel.OK, text)]
 
 
 async def examine_lost(store: MetadataStore, now_ms: int) -> list[Finding]:
@@ -191,13 +196,13 @@ async def examine_lost(store: MetadataStore, now_ms: int) -> list[Finding]:
         since_ms = LostRecord.decode(node.path, node.data).since_ms
     except (CorruptRecord, NewerVersion) as error:
         advice = "a newer release wrote it, or another program did"
-        return [Finding(_BROKERS, paths.LOST, Level.WARNING, str(error), advice)]
+        return [Finding(_BROKERS, paths.LOST, FindingLevel.WARNING, str(error), advice)]
     advice = "start it again, or drain it: broker-ctl drain; it is forgotten after a day"
     found = [
         (broker, f"lost {max(0, now_ms - at_ms) / 60_000:.0f} min ago without a stop or a drain")
         for broker, at_ms in since_ms.items()
     ]
-    return [Finding(_BROKERS, broker, Level.WARNING, text, advice) for broker, text in found]
+    return [Finding(_BROKERS, broker, FindingLevel.WARNING, text, advice) for broker, text in found]
 
 
 def _reported(node: Versioned) -> Mapping[str, str] | None:
@@ -234,7 +239,9 @@ async def examine_ensembles(settings: Settings, clock: Clock, limit_s: float) ->
     for name, url in urls.items():
         if url is None:
             text = "metadataStoreUrl is not set"
-            findings.append(Finding(CHECK, name, Level.ERROR, text, "name the servers there"))
+            findings.append(
+                Finding(CHECK, name, FindingLevel.ERROR, text, "name the servers there")
+            )
         else:
             findings += await _Ensemble(settings, name, url, clock, limit_s).examine()
     return findings
@@ -259,13 +266,13 @@ class _Ensemble:
             hosts = parse_hosts(",".join(str(server) for server in self._url.servers))
         except BrokerCtlError as error:
             advice = "see broker-ctl secrets check"
-            return [Finding(CHECK, self._name, Level.ERROR, str(error), advice)]
+            return [Finding(CHECK, self._name, FindingLevel.ERROR, str(error), advice)]
         standings = await ask_all(hosts, limit_s=self._limit_s, tls=tls)
         is_led, sentence = verdict(standings)
         findings = [_standing(one) for one in standings]
         if not is_led:
             advice = "start the servers; broker-ctl zookeeper status follows them"
-            return [*findings, Finding(CHECK, self._name, Level.ERROR, sentence, advice)]
+            return [*findings, Finding(CHECK, self._name, FindingLevel.ERROR, sentence, advice)]
         findings += _ensemble(self._name, standings)
         findings += await self._examine_ticks(hosts, tls)
         return findings + await self._in_a_session(self._limit_s * len(standings))
@@ -280,7 +287,9 @@ class _Ensemble:
             store = self._open()
             await store.start()
         except BrokerCtlError as error:
-            return [Finding(CHECK, self._name, Level.ERROR, str(error), "correct the settings")]
+            return [
+                Finding(CHECK, self._name, FindingLevel.ERROR, str(error), "correct the settings")
+            ]
         try:
             async with asyncio.timeout(limit_s):
                 await store.wait_connected()
@@ -294,7 +303,7 @@ class _Ensemble:
         except (TimeoutError, StoreError) as error:
             text = str(error) or f"no session within {limit_s:g} s"
             advice = "credentials, TLS, a firewall between here and the servers?"
-            return [Finding(CHECK, self._name, Level.ERROR, text, advice)]
+            return [Finding(CHECK, self._name, FindingLevel.ERROR, text, advice)]
         finally:
             await store.close()
 
@@ -326,30 +335,32 @@ class _Ensemble:
         text = f"{_ROUND_TRIPS} syncs: {median * 1000:.1f} ms, the slowest {longest * 1000:.1f} ms"
         if median > _SLOW_S:
             advice = "disks and load of the servers, and the network to them"
-            return Finding("latency", self._name, Level.WARNING, text, advice)
-        return Finding("latency", self._name, Level.OK, text)
+            return Finding("latency", self._name, FindingLevel.WARNING, text, advice)
+        return Finding("latency", self._name, FindingLevel.OK, text)
 
     async def _access(self, store: ZooKeeperStore) -> list[Finding]:
         check = "access control"
         if not node_access(self._settings).is_restricted:
             text = "nodes are open to every client of these servers"
             advice = "give the daemons an identity: docs/how-to/secure-a-cluster.md"
-            return [Finding(check, self._name, Level.WARNING, text, advice)]
+            return [Finding(check, self._name, FindingLevel.WARNING, text, advice)]
         control = store.access_control(guarded_tree(self._settings))
         found = await control.count(_MOST_NODES)
         if found.foreign:
             text = f"{found.foreign} nodes belong to others, such as {found.foreign_examples[0]}"
             advice = "all daemons need the same identity"
-            return [Finding(check, self._name, Level.ERROR, text, advice)]
+            return [Finding(check, self._name, FindingLevel.ERROR, text, advice)]
         if found.open:
             text = f"{found.open} of {found.nodes} nodes are open, such as {found.examples[0]}"
             advice = "broker-ctl zookeeper secure"
-            return [Finding(check, self._name, Level.WARNING, text, advice)]
+            return [Finding(check, self._name, FindingLevel.WARNING, text, advice)]
         if writable := await control.anonymously_writable():
             text = f"the servers let everybody write to {writable[0]}"
             advice = "the servers check no access control lists: skipACL?"
-            return [Finding(check, self._name, Level.ERROR, text, advice)]
-        return [Finding(check, self._name, Level.OK, f"{found.nodes} nodes are closed to others")]
+            return [Finding(check, self._name, FindingLevel.ERROR, text, advice)]
+        return [
+            Finding(check, self._name, FindingLevel.OK, f"{found.nodes} nodes are closed to others")
+        ]
 
     async def _writers_clock(self, store: ZooKeeperStore) -> list[Finding]:
         """Whether a report was written in the future, by the clock of this machine."""
@@ -359,13 +370,13 @@ class _Ensemble:
         found = [await store.exists(paths.load_report(name)) for name in names]
         times = [stat.mtime_ms for stat in found if stat is not None]
         if not times:
-            return [Finding("clock", "servers", Level.SKIPPED, "no broker has reported yet")]
+            return [Finding("clock", "servers", FindingLevel.SKIPPED, "no broker has reported yet")]
         ahead_ms = max(times) - self._clock.wall_ms()
         if ahead_ms > _AHEAD_MS:
             text = f"{ahead_ms / 1000:.1f} s behind a ZooKeeper server, or more"
             advice = "synchronize the clocks of this machine and of the servers"
-            return [Finding("clock", "servers", Level.WARNING, text, advice)]
-        return [Finding("clock", "servers", Level.OK, "no node was written in the future")]
+            return [Finding("clock", "servers", FindingLevel.WARNING, text, advice)]
+        return [Finding("clock", "servers", FindingLevel.OK, "no node was written in the future")]
 
     async def _migration(self, store: ZooKeeperStore) -> list[Finding]:
         """Whether brokers beside the daemon leave this store."""
@@ -375,16 +386,16 @@ class _Ensemble:
         check = "metadata migration"
         if why := await describe_for_daemon(store):
             advice = "pulsar-admin metadata-migration status"
-            return [Finding(check, self._name, Level.ERROR, why, advice)]
-        return [Finding(check, self._name, Level.OK, "the brokers use this store")]
+            return [Finding(check, self._name, FindingLevel.ERROR, why, advice)]
+        return [Finding(check, self._name, FindingLevel.OK, "the brokers use this store")]
 
 
 def _standing(one: Standing) -> Finding:
     text = " ".join(part for part in (one.state.value, one.version, one.note) if part)
     if one.state in LED:
-        return Finding(CHECK, one.server, Level.OK, text)
+        return Finding(CHECK, one.server, FindingLevel.OK, text)
     advice = "is the server running, and does it reach the others?"
-    return Finding(CHECK, one.server, Level.WARNING, text, advice)
+    return Finding(CHECK, one.server, FindingLevel.WARNING, text, advice)
 
 
 def _ensemble(name: str, standings: Sequence[Standing]) -> list[Finding]:
@@ -393,12 +404,12 @@ def _ensemble(name: str, standings: Sequence[Standing]) -> list[Finding]:
     versions = sorted({one.version for one in standings if one.version})
     if len(versions) > 1:
         text = f"servers of different versions: {', '.join(versions)}"
-        findings.append(Finding(CHECK, name, Level.WARNING, text, "complete the upgrade"))
+        findings.append(Finding(CHECK, name, FindingLevel.WARNING, text, "complete the upgrade"))
     if count > 1 and count % 2 == 0:
         text = f"{count} servers tolerate no more failures than {count - 1}"
         advice = "an odd number of voting servers; observers do not count"
-        findings.append(Finding(CHECK, name, Level.WARNING, text, advice))
+        findings.append(Finding(CHECK, name, FindingLevel.WARNING, text, advice))
     if count == 1:
         text = "one server: its failure stops the brokers"
-        findings.append(Finding(CHECK, name, Level.WARNING, text, "three servers, or five"))
+        findings.append(Finding(CHECK, name, FindingLevel.WARNING, text, "three servers, or five"))
     return findings

@@ -9,9 +9,9 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.doctor.ensemble import examine_ensembles
-from broker_ctl.daemon.doctor.machine import Finding, Level, examine_machine, examine_ports
+from broker_ctl.daemon.doctor.machine import Finding, FindingLevel, examine_machine, examine_ports
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
-from broker_ctl.daemon.secrets import State, check_secrets
+from broker_ctl.daemon.secrets import SecretState, check_secrets
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import Reading
 from broker_ctl.settings.startable import start_problems
@@ -22,30 +22,34 @@ from broker_ctl.settings.startable import start_problems
 _CHECK: Final = "configuration"
 _FILES: Final = "certificates and secrets"
 _CORRECT: Final = "correct it, then: broker-ctl config check"
-_LEVELS: Final = {State.OK: Level.OK, State.WARNING: Level.WARNING, State.ERROR: Level.ERROR}
+_LEVELS: Final = {
+    SecretState.OK: FindingLevel.OK,
+    SecretState.WARNING: FindingLevel.WARNING,
+    SecretState.ERROR: FindingLevel.ERROR,
+}
 
 
 def examine_configuration(reading: Reading) -> list[Finding]:
     """Whether a daemon would start with these settings; has its own event loop."""
     if reading.problems:
-        return [_problem(each, Level.ERROR) for each in reading.problems]
+        return [_problem(each, FindingLevel.ERROR) for each in reading.problems]
     rehearsal = rehearse(reading.settings)
     errors = (*start_problems(reading), *rehearsal.problems)
     findings = [
-        *(_problem(each, Level.ERROR) for each in dict.fromkeys(errors)),
-        *(_problem(each, Level.WARNING) for each in rehearsal.warnings),
+        *(_problem(each, FindingLevel.ERROR) for each in dict.fromkeys(errors)),
+        *(_problem(each, FindingLevel.WARNING) for each in rehearsal.warnings),
         *(
             Finding(
                 _CHECK,
                 entry.key,
-                Level.WARNING,
+                FindingLevel.WARNING,
                 f"{entry.origin}: unknown to broker-ctl and Pulsar",
                 "look for a typing error; keys without effect: broker-ctl config check",
             )
             for entry in reading.unknown
         ),
     ]
-    return findings or [Finding(_CHECK, "", Level.OK, "a daemon would start with it")]
+    return findings or [Finding(_CHECK, "", FindingLevel.OK, "a daemon would start with it")]
 
 
 def examine_files(reading: Reading, clock: Clock, warn_days: float) -> list[Finding]:
@@ -57,15 +61,15 @@ def examine_files(reading: Reading, clock: Clock, warn_days: float) -> list[Find
         texts = "; ".join([*file.errors, *file.warnings])
         days = file.days_left(clock.wall_ms() / 1000)
         left = "" if days is None else f", {days:.0f} days left"
-        advice = "" if file.state is State.OK else "see broker-ctl secrets check"
+        advice = "" if file.state is SecretState.OK else "see broker-ctl secrets check"
         found = texts or f"mode {file.mode}{left}"
         findings.append(
             Finding(_FILES, f"{file.key}={file.path}", _LEVELS[file.state], found, advice)
         )
-    return findings or [Finding(_FILES, "", Level.OK, "the configuration names none")]
+    return findings or [Finding(_FILES, "", FindingLevel.OK, "the configuration names none")]
 
 
-def _problem(problem: Problem, level: Level) -> Finding:
+def _problem(problem: Problem, level: FindingLevel) -> Finding:
     found = ": ".join(part for part in (problem.origin, problem.message) if part)
     return Finding(_CHECK, problem.key, level, found, _CORRECT)
 
@@ -110,5 +114,5 @@ def examine(reading: Reading, clock: Clock, options: Examination) -> list[Findin
         *examine_ports(settings),
     ]
     if options.is_offline:
-        return [*findings, Finding("zookeeper", "", Level.SKIPPED, "left out: --offline")]
+        return [*findings, Finding("zookeeper", "", FindingLevel.SKIPPED, "left out: --offline")]
     return findings + asyncio.run(examine_ensembles(settings, clock, options.limit_s))

@@ -29,7 +29,7 @@ from broker_ctl.settings.subjects.load_report import HostUsageSource
 # What an examination has found, as values.
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """How much it matters, the least first."""
 
     OK = "ok"
@@ -51,7 +51,7 @@ class Finding:
 
     check: str
     subject: str
-    level: Level
+    level: FindingLevel
     found: str
     advice: str = ""
 
@@ -66,10 +66,13 @@ class Finding:
         }
 
 
-def worst(findings: Iterable[Finding]) -> Level:
+def worst(findings: Iterable[Finding]) -> FindingLevel:
     """The level that decides: an error, a warning, or ok."""
     levels = {finding.level for finding in findings}
-    return next((level for level in (Level.ERROR, Level.WARNING) if level in levels), Level.OK)
+    return next(
+        (level for level in (FindingLevel.ERROR, FindingLevel.WARNING) if level in levels),
+        FindingLevel.OK,
+    )
 
 
 # Examines the ports on which a daemon would listen: free, its own, or another program's.
@@ -96,7 +99,7 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, int]]:
 def _examine(host: str, port: int) -> Finding:
     subject = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if not port:
-        return Finding(_CHECK, subject, Level.OK, "any free port")
+        return Finding(_CHECK, subject, FindingLevel.OK, "any free port")
     try:
         _bind(host, port)
     except OSError as error:
@@ -106,8 +109,8 @@ def _examine(host: str, port: int) -> Finding:
             errno.EACCES: "use a port from 1024 on, or give CAP_NET_BIND_SERVICE",
             errno.EADDRNOTAVAIL: "bindAddress has to be an address of this machine",
         }.get(error.errno or 0, "see bindAddress and the port")
-        return Finding(_CHECK, subject, Level.ERROR, error.strerror or str(error), advice)
-    return Finding(_CHECK, subject, Level.OK, "free")
+        return Finding(_CHECK, subject, FindingLevel.ERROR, error.strerror or str(error), advice)
+    return Finding(_CHECK, subject, FindingLevel.OK, "free")
 
 
 def _bind(host: str, port: int) -> None:
@@ -129,12 +132,16 @@ def _in_use(subject: str, port: int) -> Finding:
     if owner is None:
         text = "in use; by which process, only root sees"
         return Finding(
-            _CHECK, subject, Level.WARNING, text, "a daemon that runs already? else: ss -ltnp"
+            _CHECK,
+            subject,
+            FindingLevel.WARNING,
+            text,
+            "a daemon that runs already? else: ss -ltnp",
         )
     if any(name in owner for name in _OURS):
-        return Finding(_CHECK, subject, Level.OK, f"in use by {owner}")
+        return Finding(_CHECK, subject, FindingLevel.OK, f"in use by {owner}")
     advice = "stop that program, or choose another port"
-    return Finding(_CHECK, subject, Level.ERROR, f"in use by {owner}", advice)
+    return Finding(_CHECK, subject, FindingLevel.ERROR, f"in use by {owner}", advice)
 
 
 def _owner_of(port: int) -> str | None:
@@ -190,17 +197,17 @@ def _clock() -> Finding:
     state = _adjtimex()
     if state < 0:
         text = os.strerror(ctypes.get_errno())
-        return Finding("clock", "", Level.SKIPPED, f"the kernel does not say: {text}")
+        return Finding("clock", "", FindingLevel.SKIPPED, f"the kernel does not say: {text}")
     if state == _TIME_ERROR:
         return Finding(
             "clock",
             "",
-            Level.WARNING,
+            FindingLevel.WARNING,
             "the kernel says that the clock is not synchronized",
             "run an NTP client (systemd-timesyncd, chrony): certificates, tokens and the order of "
             "the history depend on the time; leases do not",
         )
-    return Finding("clock", "", Level.OK, "synchronized, says the kernel")
+    return Finding("clock", "", FindingLevel.OK, "synchronized, says the kernel")
 
 
 def _adjtimex() -> int:
@@ -218,12 +225,12 @@ def _open_files(settings: Settings) -> Finding:
         return Finding(
             "limits",
             subject,
-            Level.WARNING,
+            FindingLevel.WARNING,
             f"{limit} in this shell (at most {most}); half of it is for HTTP, whose limit is "
             f"maxHttpServerConnections={wanted}",
             "LimitNOFILE= in the unit, which broker-ctl units install sets, or ulimit -n",
         )
-    return Finding("limits", subject, Level.OK, f"{limit} in this shell")
+    return Finding("limits", subject, FindingLevel.OK, f"{limit} in this shell")
 
 
 def _memory(sample: HostSample) -> Finding:
@@ -236,8 +243,8 @@ def _memory(sample: HostSample) -> Finding:
     text = f"{available:,.0f} MiB available{within}"
     if room < _LITTLE_MEMORY_MIB:
         advice = f"a daemon needs about {_LITTLE_MEMORY_MIB} MiB"
-        return Finding("limits", "memory", Level.WARNING, text, advice)
-    return Finding("limits", "memory", Level.OK, text)
+        return Finding("limits", "memory", FindingLevel.WARNING, text, advice)
+    return Finding("limits", "memory", FindingLevel.OK, text)
 
 
 def _network(settings: Settings, sample: HostSample) -> Finding:
@@ -249,8 +256,8 @@ def _network(settings: Settings, sample: HostSample) -> Finding:
     why = unmeasured_bandwidth(sample.nics)
     if why and settings.load_report.host_usage_source is HostUsageSource.HOST:
         text = f"bandwidth has no limit in the load report: {why}"
-        return Finding("limits", "network", Level.WARNING, text, NAME_NICS)
-    return Finding("limits", "network", Level.OK, why or counted)
+        return Finding("limits", "network", FindingLevel.WARNING, text, NAME_NICS)
+    return Finding("limits", "network", FindingLevel.OK, why or counted)
 
 
 def _disks(settings: Settings) -> Iterator[Finding]:
@@ -265,6 +272,6 @@ def _disks(settings: Settings) -> Iterator[Finding]:
         text = f"{free:,.0f} MiB free ({100 - disk.percent:.0f} %)"
         if free < _LITTLE_DISK_MIB:
             advice = "free space; a daemon on a full disk serves, and keeps no history"
-            yield Finding("disk", subject, Level.WARNING, text, advice)
+            yield Finding("disk", subject, FindingLevel.WARNING, text, advice)
         else:
-            yield Finding("disk", subject, Level.OK, text)
+            yield Finding("disk", subject, FindingLevel.OK, text)

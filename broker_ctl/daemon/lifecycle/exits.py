@@ -5,7 +5,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreClosed, StoreError
@@ -77,9 +77,9 @@ class OwnEnd:
         """End although no store has ended: the history of ZooKeeper is behind."""
         self._decide(of(why), str(why))
 
-    def _on_session_action(self, action: Action) -> None:
+    def _on_session_action(self, action: SessionAction) -> None:
         policy = self._base.settings.session.expired_policy
-        if action is Action.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:
+        if action is SessionAction.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:
             why = "the session is lost, and zookeeperSessionExpiredPolicy is shutdown"
             self._decide(SESSION_LOST, why)
 

@@ -15,7 +15,7 @@ from broker_ctl.daemon.lifecycle.exits import OwnEnd
 from broker_ctl.daemon.lifecycle.serving import Serving
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
-from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.daemon.wiring.partitions import PartitionParts
 from broker_ctl.daemon.wiring.security import authenticating
 from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
 from broker_ctl.tasks import first_of
@@ -127,7 +127,7 @@ class Daemon:
         await self._stage("unregistering", registry.unregister(), _STAGE_S)
         await self._stage("deleting what is left", self._base.deletions.drain(), _STAGE_S)
 
-    async def _stop_leading(self, partitions: Partitions, limit_s: float) -> None:
+    async def _stop_leading(self, partitions: PartitionParts, limit_s: float) -> None:
         """Resign as controller and release leaderships; this broker may itself be the controller.
 
         The next controller learns from the registration, which is deleted last, that this one is

@@ -22,7 +22,7 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import recording
-from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.daemon.wiring.partitions import PartitionParts
 from broker_ctl.daemon.wiring.stores import OwnStore, guarded_tree, node_access
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
@@ -369,7 +369,7 @@ class Serving:
         await services.ownership.restart(epoch)
 
     def _replicate(
-        self, group: asyncio.TaskGroup, partitions: Partitions
+        self, group: asyncio.TaskGroup, partitions: PartitionParts
     ) -> list[asyncio.Task[None]]:
         """Keep replicas, and run for controller."""
         lead = recording(

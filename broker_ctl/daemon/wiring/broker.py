@@ -15,7 +15,7 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.keys import peer_tls
-from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.daemon.wiring.partitions import PartitionParts
 from broker_ctl.daemon.wiring.peers import (
     broker_certificates,
     peer_contexts,
@@ -60,7 +60,9 @@ class Assembly:
         partitions = self.partitions = (
             None
             if number is None
-            else Partitions(base, services, self._bound(environment.calls(self.peers_http)), number)
+            else PartitionParts(
+                base, services, self._bound(environment.calls(self.peers_http)), number
+            )
         )
         replicas = None if partitions is None else partitions.replicas
         status = self.status = DaemonStatus(

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from broker_ctl.balancer.context.decisions import LeaderHistory
-from broker_ctl.broker.history import Author, History, SegmentRules
+from broker_ctl.broker.history import History, HistoryAuthor, SegmentRules
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.codec import encode
@@ -30,7 +30,7 @@ from broker_ctl.core.history.rows import (
     RowJournal,
     SessionEventRow,
 )
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.core.partitions.values import Transition
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.instruments.clients import HistoryInstruments
@@ -68,11 +68,11 @@ def build_history(base: Foundation) -> History | None:
         settings.max_mib * _MIB,
         settings.max_segments,
     )
-    author = Author(base.settings.broker.cluster_name, base.urls.broker_id, base.nonce)
+    author = HistoryAuthor(base.settings.broker.cluster_name, base.urls.broker_id, base.nonce)
     history = History(settings.directory, author, base.clock, rules=rules)
     watcher = base.watcher
 
-    def record(action: Action) -> None:
+    def record(action: SessionAction) -> None:
         row = SessionEventRow(action.value, watcher.state.value, watcher.epoch)
         history.record_rows(SESSION_EVENTS, [row])
 

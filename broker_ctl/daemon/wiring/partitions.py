@@ -31,7 +31,7 @@ from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
 
 
-class Partitions:
+class PartitionParts:
     """All parts of replicated partitions, wired and not yet started.
 
     Attributes:
@@ -113,7 +113,7 @@ def controller_rules(settings: Settings) -> ControllerRules:
     )
 
 
-def bind_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
+def bind_partitions(instruments: Instruments, partitions: PartitionParts | None) -> None:
     """Bind the instruments of partitions."""
     if partitions is None:
         return

@@ -38,7 +38,7 @@ from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.membership.metadata_migration import MetadataMigration
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.session import Grant, SessionWatcher
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
@@ -163,7 +163,7 @@ class DaemonStatus:
         if now.is_ready and (dead := self.faults.dead):
             reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
             return Readiness(is_ready=False, reason=reason)
-        if now.is_ready and watcher.state is State.SUSPENDED:
+        if now.is_ready and watcher.state is SessionState.SUSPENDED:
             return Readiness(is_ready=True, reason=self._away_text())
         return now
 
@@ -190,7 +190,7 @@ class DaemonStatus:
         deadline_s = min(grant.deadline_s, now_s + _LONGEST_S)
         return grant.epoch, Authority(grant.epoch, deadline_s).remaining_ms(now_s)
 
-    def session_state(self) -> State:
+    def session_state(self) -> SessionState:
         """State of the session with ZooKeeper."""
         return self.watcher.state
 

@@ -162,7 +162,7 @@ _NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OwnershipVerdict:
     """Verdict on the acts of all brokers.
 
     Attributes:
@@ -197,7 +197,7 @@ def judge(
     tick_s: float,
     expected: Collection[int],
     end_ns: int | None = None,
-) -> Verdict:
+) -> OwnershipVerdict:
     """Judge acts that are in order of time (`serve_log.merge_logs`), in one pass.
 
     Args:
@@ -226,7 +226,7 @@ def judge(
         if tail_ns > _ALIVE_TICKS * tick_s * _NS:
             faults.append(f"hash 0x{position:08x} was not served in the last {_s(tail_ns)} s")
         longest_ns = max(longest_ns, story.gap_ns, tail_ns)
-    return Verdict(
+    return OwnershipVerdict(
         owners_ok=not faults,
         double_served=len(doubled),
         unserved_s=max(0.0, longest_ns / _NS - tick_s),

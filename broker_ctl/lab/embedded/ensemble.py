@@ -14,11 +14,11 @@ from broker_ctl.lab.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.lab.embedded.server import (
     NO_EXTRAS,
     SERVING_DEADLINE_S,
-    Address,
     Extras,
     Purpose,
     Role,
-    Server,
+    ServerAddress,
+    ZooKeeperServer,
     classpath,
     command,
     find_java,
@@ -49,7 +49,7 @@ class Ensemble:
         *,
         purpose: Purpose,
         fsync: bool,
-        seen_by: Callable[[Address, Address], Address],
+        seen_by: Callable[[ServerAddress, ServerAddress], ServerAddress],
         extras: Extras = NO_EXTRAS,
     ) -> None:
         self._directory = directory
@@ -62,7 +62,7 @@ class Ensemble:
         self._views = seen_by
         self._extras = extras
         self._held = ExitStack()
-        self._servers: tuple[Server, ...] = ()
+        self._servers: tuple[ZooKeeperServer, ...] = ()
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Ensemble:
         purpose: Purpose = Purpose.QUICK_START,
         fsync: bool = False,
         environ: Mapping[str, str] | None = None,
-        seen_by: Callable[[Address, Address], Address] = lambda _, peer: peer,
+        seen_by: Callable[[ServerAddress, ServerAddress], ServerAddress] = lambda _, peer: peer,
         extras: Extras = NO_EXTRAS,
     ) -> Self:
         """Build an ensemble; does not start it.
@@ -111,7 +111,7 @@ class Ensemble:
         )
 
     @property
-    def servers(self) -> tuple[Server, ...]:
+    def servers(self) -> tuple[ZooKeeperServer, ...]:
         """The servers by number; none before `start`."""
         return self._servers
 
@@ -146,7 +146,7 @@ class Ensemble:
             self._lock_directory()
             addresses = self._reserve_ports()
             self._servers = tuple(
-                Server(
+                ZooKeeperServer(
                     self._directory / f"server-{own.id}",
                     own,
                     self._view_of(own, addresses),
@@ -174,7 +174,7 @@ class Ensemble:
             self._servers = ()
             self._held.close()
 
-    async def leader(self) -> Server:
+    async def leader(self) -> ZooKeeperServer:
         """The server that leads, or the single one.
 
         Raises:
@@ -185,7 +185,7 @@ class Ensemble:
                 return server
         raise EmbeddedError("no server leads")
 
-    async def followers(self) -> tuple[Server, ...]:
+    async def followers(self) -> tuple[ZooKeeperServer, ...]:
         """The servers that follow now."""
         return tuple([server for server in self._servers if await server.role() is Role.FOLLOWER])
 
@@ -210,7 +210,7 @@ class Ensemble:
                         raise error
 
     async def _supervise_server(
-        self, server: Server, report: Callable[[str], None]
+        self, server: ZooKeeperServer, report: Callable[[str], None]
     ) -> EmbeddedError | None:
         """Return None once it was stopped on purpose, or its error once no majority is left."""
         while (error := await server.wait_death()) is not None:
@@ -248,7 +248,9 @@ class Ensemble:
                     raise server.complaint(f"does not serve within {deadline_s:g} s") from error
             raise EmbeddedError(f"not all servers serve within {deadline_s:g} s") from error
 
-    def _view_of(self, own: Address, addresses: Sequence[Address]) -> tuple[Address, ...]:
+    def _view_of(
+        self, own: ServerAddress, addresses: Sequence[ServerAddress]
+    ) -> tuple[ServerAddress, ...]:
         return tuple(peer if peer is own else self._views(own, peer) for peer in addresses)
 
     def _lock_directory(self) -> None:
@@ -268,7 +270,7 @@ class Ensemble:
                 f"{self._directory} holds the data of {size} server(s), not of {self._size}"
             )
 
-    def _reserve_ports(self) -> tuple[Address, ...]:
+    def _reserve_ports(self) -> tuple[ServerAddress, ...]:
         def reserve(port: int = 0) -> int:
             return port_of(self._held.enter_context(reserve_port(port)))
 
@@ -277,7 +279,7 @@ class Ensemble:
         first = self._first_port
         clients = [reserve() if first is None else reserve(first + offset) for offset in offsets]
         return tuple(
-            Address(number, client, reserve(), reserve())
+            ServerAddress(number, client, reserve(), reserve())
             for number, client in enumerate(clients, start=1)
         )
 

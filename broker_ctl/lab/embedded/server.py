@@ -185,7 +185,7 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """One server's number and its ports on the loopback address."""
 
     id: int
@@ -217,7 +217,11 @@ NO_EXTRAS: Final = Extras()
 
 
 def zoo_cfg(
-    own: Address, ensemble: Sequence[Address], *, fsync: bool, extras: Extras = NO_EXTRAS
+    own: ServerAddress,
+    ensemble: Sequence[ServerAddress],
+    *,
+    fsync: bool,
+    extras: Extras = NO_EXTRAS,
 ) -> str:
     """The configuration file of one server of ``ensemble``.
 
@@ -340,7 +344,7 @@ _LAST_WORDS_BYTES: Final = 16_384
 _LAST_WORDS_LINES: Final = 6
 
 
-class Server:
+class ZooKeeperServer:
     """A server with a directory of its own, in which it can be restarted.
 
     Start it from a thread that outlives the server: the kernel ends the server when the thread that
@@ -353,8 +357,8 @@ class Server:
     def __init__(
         self,
         directory: Path,
-        address: Address,
-        ensemble: Sequence[Address],
+        address: ServerAddress,
+        ensemble: Sequence[ServerAddress],
         command: Sequence[str],
         *,
         fsync: bool,

@@ -15,7 +15,13 @@ from itertools import count
 from typing import Final
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired
-from broker_ctl.lab.memory_store.servers import Client, Disks, Proposals, Server, Session
+from broker_ctl.lab.memory_store.servers import (
+    Disks,
+    MemoryClient,
+    MemoryServer,
+    MemoryServerSession,
+    Proposals,
+)
 from broker_ctl.store.in_process.tree import Author, Tree
 from broker_ctl.store.interface import Delete, Operation, Result
 
@@ -41,7 +47,7 @@ class EnsembleRules:
     tick_s: float = 0.0
     ping_s: float = 0.0
     lag: Callable[[], float] = lambda: 0.0
-    new_server: Callable[[int], Server] = Server
+    new_server: Callable[[int], MemoryServer] = MemoryServer
 
 
 class MemoryEnsemble(Disks):
@@ -64,7 +70,7 @@ class MemoryEnsemble(Disks):
         self.leader = self.servers[0]
         self._is_serving = True
         self.proposals = Proposals()
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, MemoryServerSession] = {}
         self._numbers = count(1)
 
     @property
@@ -84,7 +90,7 @@ class MemoryEnsemble(Disks):
 
     # Connections.
 
-    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+    def attach(self, client: MemoryClient, session_id: int, timeout_s: float) -> int:
         """Connect to a session, or open one if ``session_id`` is 0; returns its id.
 
         The server that the client comes to may grant a shorter timeout than the one before.
@@ -99,7 +105,7 @@ class MemoryEnsemble(Disks):
         now_s = self.loop.time()
         if session_id == _NO_SESSION:
             session_id = _session_id(next(self._numbers))
-            self._sessions[session_id] = Session(session_id, timeout_s, now_s)
+            self._sessions[session_id] = MemoryServerSession(session_id, timeout_s, now_s)
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionExpired("the server does not know the session")
@@ -116,7 +122,7 @@ class MemoryEnsemble(Disks):
             former.drop("another connection took the session over")
         return session_id
 
-    def detach(self, client: Client, session_id: int) -> None:
+    def detach(self, client: MemoryClient, session_id: int) -> None:
         """Handle the end of a connection; the session lives on for its timeout."""
         client.server.part(client)
         session = self._sessions.get(session_id)
@@ -136,7 +142,7 @@ class MemoryEnsemble(Disks):
 
     # Sessions.
 
-    def _watch(self, session: Session) -> None:
+    def _watch(self, session: MemoryServerSession) -> None:
         """Schedule a check of the session for the time of its expiry, if it can expire."""
         if session.expiry is not None:
             session.expiry.cancel()
@@ -146,20 +152,20 @@ class MemoryEnsemble(Disks):
             at_s = self._end_s(session)
             session.expiry = self.loop.call_at(at_s, self._look, session)
 
-    def _look(self, session: Session) -> None:
+    def _look(self, session: MemoryServerSession) -> None:
         if self._end_s(session) > self.loop.time() or not self._is_serving:
             self._watch(session)
         else:
             self.expire(session.session_id)
 
-    def _end_s(self, session: Session) -> float:
+    def _end_s(self, session: MemoryServerSession) -> float:
         end_s, tick_s = self._heard_s(session) + session.timeout_s, self._rules.tick_s
         if not self._is_serving:
             # The next leader gives every session its whole timeout.
             end_s = self.loop.time() + session.timeout_s
         return math.ceil(end_s / tick_s) * tick_s if tick_s else end_s
 
-    def _heard_s(self, session: Session) -> float:
+    def _heard_s(self, session: MemoryServerSession) -> float:
         tick_s, ping_s = self._rules.tick_s, self._rules.ping_s
         return session.last_heard_s(self.loop.time(), self.leader, tick_s / 2, ping_s)
 
@@ -230,7 +236,7 @@ class MemoryEnsemble(Disks):
 
     # Faults of the servers.
 
-    def cut_off(self, server: Server) -> None:
+    def cut_off(self, server: MemoryServer) -> None:
         """Cut a follower off from the leader, but not from its clients."""
         reported_s = self.loop.time() - server.held_s
         for session in self._sessions.values():
@@ -242,7 +248,7 @@ class MemoryEnsemble(Disks):
             if session.client is not None and session.client.server is server:
                 self._watch(session)
 
-    def link(self, server: Server) -> None:
+    def link(self, server: MemoryServer) -> None:
         """Reconnect a follower to the leader.
 
         It catches up, and reports the contacts of its clients.

@@ -24,7 +24,7 @@ from broker_ctl.store.paths import ROOT, ancestors_of
 _NO_ZXID: Final = -1
 
 
-class Client(Protocol):
+class MemoryClient(Protocol):
     """A connection of a client, from the server's side.
 
     Attributes:
@@ -32,7 +32,7 @@ class Client(Protocol):
         roots: what it watches, each with everything below.
     """
 
-    server: "Server"
+    server: "MemoryServer"
     roots: set[str]
 
     @property
@@ -52,7 +52,7 @@ class Client(Protocol):
         ...
 
 
-class Server:
+class MemoryServer:
     """One server: its applied state, and its clients.
 
     Attributes:
@@ -68,8 +68,8 @@ class Server:
         self.is_old = False
         self.tree = Tree()
         # By the number of their connection, and by root: a change concerns few of many clients.
-        self.clients: dict[Client, int] = {}
-        self._watchers: dict[str, dict[Client, None]] = {}
+        self.clients: dict[MemoryClient, int] = {}
+        self._watchers: dict[str, dict[MemoryClient, None]] = {}
         self._numbers = count()
         self.linked = asyncio.Event()
         self.linked.set()
@@ -81,24 +81,24 @@ class Server:
         """Whether it is connected to the leader."""
         return self.linked.is_set()
 
-    def admit(self, client: Client) -> None:
+    def admit(self, client: MemoryClient) -> None:
         """Take a connection, with what it watches."""
         client.server = self
         self.clients[client] = next(self._numbers)
         for root in client.roots:
             self.watch(client, root)
 
-    def part(self, client: Client) -> None:
+    def part(self, client: MemoryClient) -> None:
         """Its connection has ended."""
         self.clients.pop(client, None)
         for root in client.roots:
             self.unwatch(client, root)
 
-    def watch(self, client: Client, root: str) -> None:
+    def watch(self, client: MemoryClient, root: str) -> None:
         """Notify a client of changes from here on."""
         self._watchers.setdefault(root, {})[client] = None
 
-    def unwatch(self, client: Client, root: str) -> None:
+    def unwatch(self, client: MemoryClient, root: str) -> None:
         """Notify it no more."""
         watchers = self._watchers.get(root, {})
         watchers.pop(client, None)
@@ -146,7 +146,7 @@ class Server:
                 batch = batches[key] = [notifications[place] for place in sorted(chosen)]
             self.send(client, batch)
 
-    def send(self, client: Client, events: Sequence[Notification]) -> None:
+    def send(self, client: MemoryClient, events: Sequence[Notification]) -> None:
         """Send watch events to a client; others may be sent the same sequence."""
         client.notify(events)
 
@@ -154,9 +154,9 @@ class Server:
         """The roots that are watched, at a path or above it."""
         return (root for root in (ROOT, *ancestors_of(path), path) if root in self._watchers)
 
-    def _connected(self, watchers: Iterable[Iterable[Client]]) -> list[Client]:
+    def _connected(self, watchers: Iterable[Iterable[MemoryClient]]) -> list[MemoryClient]:
         """Those that are connected, in the order of their connections."""
-        found: set[Client] = set()
+        found: set[MemoryClient] = set()
         return sorted(found.union(*watchers) & self.clients.keys(), key=self.clients.__getitem__)
 
     def restore(self, tree: Tree) -> None:
@@ -179,7 +179,7 @@ class Server:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class MemoryServerSession:
     """One session.
 
     Attributes:
@@ -193,7 +193,7 @@ class Session:
     session_id: int
     timeout_s: float
     heard_s: float
-    client: Client | None = None
+    client: MemoryClient | None = None
     expiry: asyncio.TimerHandle | None = None
     unreported: deque[float] = field(default_factory=deque)
 
@@ -217,7 +217,9 @@ class Session:
         while self.unreported and self.unreported[0] < reported_s:
             self.heard_s = max(self.heard_s, self.unreported.popleft())
 
-    def last_heard_s(self, now_s: float, leader: Server, window_s: float, ping_s: float) -> float:
+    def last_heard_s(
+        self, now_s: float, leader: MemoryServer, window_s: float, ping_s: float
+    ) -> float:
         """Last contact that the leader knows of, by a request or by a ping."""
         client = self.client
         if client is None:
@@ -244,9 +246,9 @@ class Copy:
 class Disks(ABC):
     """The part of an ensemble that outlives its servers."""
 
-    servers: tuple[Server, ...]
-    leader: Server
-    _sessions: dict[int, Session]
+    servers: tuple[MemoryServer, ...]
+    leader: MemoryServer
+    _sessions: dict[int, MemoryServerSession]
 
     @property
     @abstractmethod
@@ -254,7 +256,7 @@ class Disks(ABC):
         """The event loop of the servers."""
 
     @abstractmethod
-    def _watch(self, session: Session) -> None:
+    def _watch(self, session: MemoryServerSession) -> None:
         """Schedule a check of the session for the time of its expiry."""
 
     def timeout_s(self, session_id: int) -> float:
@@ -294,7 +296,7 @@ class Disks(ABC):
                 server.tree.zxid = epoch << 32
         now_s = self.loop.time()
         self._sessions = {
-            session_id: Session(session_id, timeout_s, now_s)
+            session_id: MemoryServerSession(session_id, timeout_s, now_s)
             for session_id, timeout_s in copy.timeouts_s.items()
         }
         for session in self._sessions.values():

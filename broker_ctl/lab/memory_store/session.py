@@ -12,10 +12,10 @@ from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.servers import Proposals
 from broker_ctl.lab.memory_store.transport import (
     Faults,
-    Kind,
+    MemoryRequest,
     MemoryTransport,
     Reply,
-    Request,
+    RequestKind,
     StallThread,
     Transit,
 )
@@ -43,20 +43,20 @@ from broker_ctl.tasks import TaskScope
 _MOST_IN_FLIGHT: Final = 1000
 
 
-class RequestPipeline:
+class MemoryRequestPipeline:
     """Requests that wait for a connection, and the connection that sends them."""
 
     def __init__(self, proposals: Proposals) -> None:
         self._proposals = proposals
         self._link: MemoryTransport | None = None
         # Lost writes that are resolved behind what is proposed.
-        self._lost: deque[Request] = deque()
-        self._waiting: deque[Request] = deque()
+        self._lost: deque[MemoryRequest] = deque()
+        self._waiting: deque[MemoryRequest] = deque()
         self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
         self.closed_by: errors.StoreError | None = None
         self.last_zxid = 0
 
-    async def call(self, request: Request, deadline_s: float) -> Any:
+    async def call(self, request: MemoryRequest, deadline_s: float) -> Any:
         """Send a request and wait for its answer until ``deadline_s`` of the running loop.
 
         Raises:
@@ -99,9 +99,9 @@ class RequestPipeline:
                     self._submit(self._sync())
                 self._lost.append(request)
 
-    def _sync(self) -> Request:
+    def _sync(self) -> MemoryRequest:
         """A lost write may still be a proposal: its nodes show it behind the answer to this."""
-        request = Request("sync", lambda *_: None, Kind.SYNC)
+        request = MemoryRequest("sync", lambda *_: None, RequestKind.SYNC)
         request.future.add_done_callback(self._synced)
         return request
 
@@ -131,7 +131,7 @@ class RequestPipeline:
                 isinstance(operation, Create) and operation.mode.is_ephemeral
                 for operation in request.operations
             )
-            is_write = bool(request.operations) or request.kind is Kind.CLOSE_SESSION
+            is_write = bool(request.operations) or request.kind is RequestKind.CLOSE_SESSION
             if is_bound or (is_write and not request.is_sent):
                 self._waiting.remove(request)
                 request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
@@ -149,7 +149,7 @@ class RequestPipeline:
         else:
             reply.request.answer(reply.value)
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: MemoryRequest) -> None:
         if self._link is None:
             self._waiting.append(request)
         elif not request.future.done():
@@ -157,21 +157,22 @@ class RequestPipeline:
             request.session_id, request.zxid_before = self._link.session_id, self.last_zxid
             self._link.send(request)
 
-    def _resolve(self, request: Request, link: MemoryTransport) -> None:
+    def _resolve(self, request: MemoryRequest, link: MemoryTransport) -> None:
         """Resolve a lost write as `store.zookeeper.requests` does, from the current nodes."""
         tree = link.server.tree
         operations = request.operations
         nodes = {operation.path: tree.find(operation.path) for operation in operations}
-        sender = resolve.Sender(request.session_id, request.zxid_before)
+        sender = resolve.WriteSender(request.session_id, request.zxid_before)
         verdict = resolve.judge(operations, nodes, sender)
-        if verdict is resolve.Verdict.UNKNOWN:
+        if verdict is resolve.WriteVerdict.UNKNOWN:
             request.fail(self._ambiguous(request, "the nodes do not show it"))
-        elif verdict is resolve.Verdict.APPLIED:
+        elif verdict is resolve.WriteVerdict.APPLIED:
             lost = self._ambiguous(request, "done, and written over since")
             resolved = resolve.results(operations, nodes)
             request.answer(
                 tuple(
-                    lost if isinstance(result, resolve.Verdict) else result for result in resolved
+                    lost if isinstance(result, resolve.WriteVerdict) else result
+                    for result in resolved
                 )
             )
         elif link.session_id == request.session_id:
@@ -179,14 +180,14 @@ class RequestPipeline:
         else:
             request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
 
-    def _timed_out(self, request: Request) -> errors.StoreError:
+    def _timed_out(self, request: MemoryRequest) -> errors.StoreError:
         if not request.is_sent:
             return errors.ConnectionLoss(f"{request.what}: not sent by its deadline")
         if request.operations:
             return self._ambiguous(request, "no answer by its deadline")
         return errors.OperationTimeout(f"{request.what}: no answer by its deadline")
 
-    def _ambiguous(self, request: Request, why: str) -> errors.Ambiguous:
+    def _ambiguous(self, request: MemoryRequest, why: str) -> errors.Ambiguous:
         return errors.Ambiguous(f"{request.what}: {why}", request.session_id, request.zxid_before)
 
 
@@ -233,7 +234,7 @@ class MemorySession:
         self._is_batching = is_batching
         self.session_id = resumed.session_id
         self._xids = Xids(resumed.last_xid)
-        self.line = RequestPipeline(ensemble.proposals)
+        self.line = MemoryRequestPipeline(ensemble.proposals)
         self._link: MemoryTransport | None = None
         self._watches = WatchTable()
         self._listeners: list[SessionListener] = []
@@ -297,7 +298,9 @@ class MemorySession:
                 self._link.unwatch(root)
 
         try:
-            await self.line.call(Request(f"watch {root}", set_watch, Kind.ADD_WATCH), deadline_s)
+            await self.line.call(
+                MemoryRequest(f"watch {root}", set_watch, RequestKind.ADD_WATCH), deadline_s
+            )
         except BaseException:
             stop()
             raise
@@ -313,7 +316,7 @@ class MemorySession:
             def end(session_id: int, _tree: Tree) -> None:
                 self._ensemble.end(session_id)
 
-            request = Request("closeSession", end, Kind.CLOSE_SESSION)
+            request = MemoryRequest("closeSession", end, RequestKind.CLOSE_SESSION)
             # The connection may be cut meanwhile; then the session is left to expire.
             with contextlib.suppress(errors.StoreError):
                 await self.line.call(request, deadline_s)

@@ -10,8 +10,8 @@ from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.session import MemorySession
 from broker_ctl.lab.memory_store.transport import (
     Faults,
-    Kind,
-    Request,
+    MemoryRequest,
+    RequestKind,
     StallThread,
     Transit,
     kind_of,
@@ -189,8 +189,8 @@ class MemoryStore:
         wanted = tuple(reads)
         for read in wanted:
             validate(read.path)
-        kind = Kind.READ_MANY if len(wanted) > 1 else Kind.READ
-        request = Request(
+        kind = RequestKind.READ_MANY if len(wanted) > 1 else RequestKind.READ
+        request = MemoryRequest(
             "readMany", lambda _, tree: [_answer(tree, read) for read in wanted], kind
         )
         try:
@@ -217,7 +217,7 @@ class MemoryStore:
     async def sync(self, path: str) -> None:
         """See `MetadataStore.sync`."""
         validate(path)
-        await self._read(f"sync {path}", lambda _, __: None, Kind.SYNC)
+        await self._read(f"sync {path}", lambda _, __: None, RequestKind.SYNC)
 
     async def ephemerals(self, prefix: str) -> list[str]:
         """See `MetadataStore.ephemerals`."""
@@ -284,9 +284,9 @@ class MemoryStore:
         return asyncio.get_running_loop().time() + self._operation_timeout_s
 
     async def _read(
-        self, what: str, perform: Callable[[int, Tree], Any], kind: Kind = Kind.READ
+        self, what: str, perform: Callable[[int, Tree], Any], kind: RequestKind = RequestKind.READ
     ) -> Any:
-        return await self._session.line.call(Request(what, perform, kind), self._deadline_s())
+        return await self._session.line.call(MemoryRequest(what, perform, kind), self._deadline_s())
 
     async def _write(self, operation: Operation, deadline_s: float) -> Result:
         try:
@@ -309,7 +309,7 @@ class MemoryStore:
             raise TooLarge(f"{operations[0].path}: {size} bytes are beyond jute.maxbuffer")
         first = operations[0]
         what = f"{type(first).__name__} {first.path}" if len(operations) == 1 else "multi"
-        request = Request(
+        request = MemoryRequest(
             what,
             lambda session_id, _: self._ensemble.write(session_id, operations),
             kind_of(operations),

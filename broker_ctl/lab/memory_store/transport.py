@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from broker_ctl.errors import StoreError, TooLarge
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.lab.memory_store.servers import Server
+from broker_ctl.lab.memory_store.servers import MemoryServer
 from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData, StallWrite
 from broker_ctl.store.zookeeper.connection import Xids
@@ -32,7 +32,7 @@ _TRANSIT_S: Final = 0.001
 class _Link(Protocol):
     """The connection of the client."""
 
-    server: Server
+    server: MemoryServer
     session_id: int
     xids: Xids
 
@@ -108,7 +108,7 @@ def _report(link: _Link, write: StallWrite, sent_s: float, answered_s: float) ->
 Transit = Callable[[], Awaitable[None]]
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """Kinds of requests, which fail differently."""
 
     READ = "read"
@@ -124,7 +124,7 @@ class Kind(StrEnum):
     MULTI = "multi"
 
 
-class Point(StrEnum):
+class FaultPoint(StrEnum):
     """Where a connection may be cut.
 
     Before a request is executed, or between that and its reply.
@@ -146,7 +146,7 @@ class Fault(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class MemoryRequest:
     """A request and its progress.
 
     Attributes:
@@ -161,7 +161,7 @@ class Request:
 
     what: str
     perform: Callable[[int, Tree], Any]
-    kind: Kind = Kind.READ
+    kind: RequestKind = RequestKind.READ
     operations: Sequence[Operation] = ()
     future: "asyncio.Future[Any]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future(),
@@ -175,7 +175,7 @@ class Request:
     @property
     def needs_leader(self) -> bool:
         """Whether a follower cannot answer it alone."""
-        return bool(self.operations) or self.kind in {Kind.SYNC, Kind.CLOSE_SESSION}
+        return bool(self.operations) or self.kind in {RequestKind.SYNC, RequestKind.CLOSE_SESSION}
 
     def answer(self, value: Any) -> None:
         """Settle it, unless its caller has given up."""
@@ -189,24 +189,24 @@ class Request:
 
 
 # Called for every request at both points; None: no fault.
-Faults = Callable[[Request, Point], Fault | None]
+Faults = Callable[[MemoryRequest, FaultPoint], Fault | None]
 
 
-def kind_of(operations: Sequence[Operation]) -> Kind:
+def kind_of(operations: Sequence[Operation]) -> RequestKind:
     """The kind of a write."""
     match operations:
         case [Create(mode=mode)] if mode.is_sequential:
-            kind = Kind.CREATE_SEQUENTIAL
+            kind = RequestKind.CREATE_SEQUENTIAL
         case [Create(mode=mode)] if mode.is_ephemeral:
-            kind = Kind.CREATE_EPHEMERAL
+            kind = RequestKind.CREATE_EPHEMERAL
         case [Create()]:
-            kind = Kind.CREATE
+            kind = RequestKind.CREATE
         case [SetData()]:
-            kind = Kind.SET
+            kind = RequestKind.SET
         case [Delete()]:
-            kind = Kind.DELETE
+            kind = RequestKind.DELETE
         case _:
-            kind = Kind.MULTI
+            kind = RequestKind.MULTI
     return kind
 
 
@@ -214,7 +214,7 @@ def kind_of(operations: Sequence[Operation]) -> Kind:
 class Reply:
     """A result, and the server's newest zxid at that moment."""
 
-    request: Request
+    request: MemoryRequest
     zxid: int
     value: Any = None
     error: StoreError | None = None
@@ -257,7 +257,7 @@ class MemoryTransport:
         self._stalls = stalls
         self._is_batching = is_batching
         self._loop = asyncio.get_running_loop()
-        self._out: asyncio.Queue[Request] = asyncio.Queue()
+        self._out: asyncio.Queue[MemoryRequest] = asyncio.Queue()
         # What travels together. An event is put there for each of many clients: a bare table and a
         # signal take a third of the time of a queue.
         self._back: deque[Sequence[Reply | Notification]] = deque()
@@ -274,7 +274,7 @@ class MemoryTransport:
         # Roots that are watched over this connection.
         self.roots: set[str] = set()
         # Unanswered requests, the oldest first.
-        self.unanswered: deque[Request] = deque()
+        self.unanswered: deque[MemoryRequest] = deque()
 
     @property
     def pulse_s(self) -> float | None:
@@ -296,7 +296,7 @@ class MemoryTransport:
                 writes = self._stalls.run(self, self._loop.call_soon)
                 self._tasks.append(self._ensemble.loop.create_task(writes, name="stall writes"))
 
-    def send(self, request: Request) -> None:
+    def send(self, request: MemoryRequest) -> None:
         """Send a request."""
         request.xid = self.xids.next()
         self.unanswered.append(request)
@@ -357,20 +357,20 @@ class MemoryTransport:
     def _start(self, serving: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         return self._ensemble.loop.create_task(serving, name="pending request")
 
-    async def _serve_behind(self, request: Request, *pending: "asyncio.Task[None]") -> None:
+    async def _serve_behind(self, request: MemoryRequest, *pending: "asyncio.Task[None]") -> None:
         """A server proposes each write as it comes; all else waits for what came before."""
         await asyncio.wait(pending)
         await self._serve(request)
 
-    def _is_held(self, request: Request) -> bool:
+    def _is_held(self, request: MemoryRequest) -> bool:
         return request.needs_leader and self._ensemble.proposals.are_held
 
-    async def _serve(self, request: Request) -> None:
-        if self._injects_fault(request, Point.BEFORE):
+    async def _serve(self, request: MemoryRequest) -> None:
+        if self._injects_fault(request, FaultPoint.BEFORE):
             self.drop("cut before a request was executed")
             return
         reply = await self._reply_to(request)
-        fault = self._injects_fault(request, Point.AFTER)
+        fault = self._injects_fault(request, FaultPoint.AFTER)
         if fault is Fault.TOO_LARGE:
             reply = Reply(request, reply.zxid, error=TooLarge(f"{request.what}: the reply"))
         elif fault is Fault.CUT:
@@ -379,10 +379,10 @@ class MemoryTransport:
         self._back.append((reply,))
         self._has_back.set()
 
-    def _injects_fault(self, request: Request, point: Point) -> Fault | None:
+    def _injects_fault(self, request: MemoryRequest, point: FaultPoint) -> Fault | None:
         return None if self._faults is None else self._faults(request, point)
 
-    async def _reply_to(self, request: Request) -> Reply:
+    async def _reply_to(self, request: MemoryRequest) -> Reply:
         """Its reply, or that of another one of the session with the same number."""
         proposals, commit = self._ensemble.proposals, partial(self._execute, request)
         if not self._is_held(request):
@@ -393,9 +393,9 @@ class MemoryTransport:
             return replace(outcome, request=request)
         return Reply(request, self.server.tree.zxid)
 
-    def _execute(self, request: Request) -> Reply:
+    def _execute(self, request: MemoryRequest) -> Reply:
         tree = self.server.tree
-        if request.kind is Kind.SYNC:
+        if request.kind is RequestKind.SYNC:
             self.server.catch_up()
         try:
             value = request.perform(self.session_id, tree)

@@ -13,7 +13,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.lab.replication.leader import LeaderState
-from broker_ctl.lab.replication.log import EpochEnd, Record, size_of
+from broker_ctl.lab.replication.log import EpochEnd, LogRecord, size_of
 from broker_ctl.lab.replication.replica import Replica
 from broker_ctl.lab.replication.storage import ReplicaStorage
 from broker_ctl.lab.replication.tcp import (
@@ -118,7 +118,7 @@ class Throttle(Generic[T]):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class FetchPlace:
     """Log end of a follower in one partition.
 
     Attributes:
@@ -144,7 +144,7 @@ class Feed:
     def __init__(self, follower: int, contact_s: float) -> None:
         self.follower = follower
         self.contact_s = contact_s
-        self.places: dict[TopicPartition, Place] = {}
+        self.places: dict[TopicPartition, FetchPlace] = {}
         # Bytes that the throttle lets it have.
         self.granted: dict[TopicPartition, int] = {}
         # In the order in which they changed; taken from the front, so that no partition starves.
@@ -192,7 +192,7 @@ class Feeds:
             # its follower, after the connection that has replaced it: that one counts again.
             self.note_again(partition)
 
-    def name(self, feed: Feed, partition: TopicPartition, place: Place) -> None:
+    def name(self, feed: Feed, partition: TopicPartition, place: FetchPlace) -> None:
         """Record where the follower's log ends."""
         before = feed.places.get(partition)
         if before is None:
@@ -393,7 +393,7 @@ class Fetchers:
         return replica.partition
 
     def _waits(
-        self, leader: int, replica: Replica, watermark: int, records: Sequence[Record]
+        self, leader: int, replica: Replica, watermark: int, records: Sequence[LogRecord]
     ) -> bool:
         """Account for records of a replica that a reassignment adds; whether it has to wait.
 

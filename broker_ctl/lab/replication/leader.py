@@ -9,7 +9,7 @@ from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.webhook.replica_wire import IsrProposal
 from broker_ctl.errors import DataPlaneUnreachable
-from broker_ctl.lab.replication.log import Record, ReplicaLog
+from broker_ctl.lab.replication.log import LogRecord, ReplicaLog
 
 # Callers that wait for records to be committed.
 
@@ -65,7 +65,7 @@ _UNKNOWN: Final = -1
 
 
 @dataclass(slots=True)
-class Progress:
+class FollowerProgress:
     """Progress of one follower.
 
     Attributes:
@@ -133,7 +133,7 @@ class LeaderState:
         self.min_isr = instruction.min_isr
         self.is_superseded = False
         self._followers = {
-            replica: Progress(_UNKNOWN, now_s, now_s, end)
+            replica: FollowerProgress(_UNKNOWN, now_s, now_s, end)
             for replica in instruction.replicas
             if replica != broker_id
         }
@@ -154,7 +154,7 @@ class LeaderState:
         """Whether a reassignment adds that follower, and it is not in sync yet."""
         return follower in self.adding and follower not in self.isr
 
-    def append(self, records: Iterable[Record], now_s: float) -> bool:
+    def append(self, records: Iterable[LogRecord], now_s: float) -> bool:
         """Append records of this leader epoch; returns whether the high watermark moved."""
         end = self._log.end_offset
         for progress in self._followers.values():
@@ -247,7 +247,7 @@ class LeaderState:
         end = self._log.end_offset
         for replica in instruction.replicas:
             if replica != self._broker_id:
-                self._followers.setdefault(replica, Progress(_UNKNOWN, now_s, now_s, end))
+                self._followers.setdefault(replica, FollowerProgress(_UNKNOWN, now_s, now_s, end))
         return self._adopt(instruction.state)
 
     def _adopt(self, state: LeaderAndIsr) -> bool:
@@ -264,7 +264,9 @@ class LeaderState:
         for one in self._counted:
             # A member of the stored ISR that is not among the instructed replicas counts, but gets
             # no lag time: unless it has caught up, the next proposal removes it.
-            self._followers.setdefault(one, Progress(_UNKNOWN, 0.0, 0.0, self._log.end_offset))
+            self._followers.setdefault(
+                one, FollowerProgress(_UNKNOWN, 0.0, 0.0, self._log.end_offset)
+            )
 
     def _keeps_up(self, member: int, slow_s: float) -> bool:
         progress = self._followers.get(member)

@@ -13,9 +13,9 @@ from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
-from broker_ctl.lab.replication.fetchers import Feed, Feeds, Place, Throttle
+from broker_ctl.lab.replication.fetchers import Feed, Feeds, FetchPlace, Throttle
 from broker_ctl.lab.replication.leader import Commits, LeaderState
-from broker_ctl.lab.replication.log import Record, size_of
+from broker_ctl.lab.replication.log import LogRecord, size_of
 from broker_ctl.lab.replication.replica import Replica
 from broker_ctl.lab.replication.storage import ReplicaStorage
 from broker_ctl.lab.replication.tcp import (
@@ -110,7 +110,7 @@ class Leaderships:
                 f"{partition}: {len(leader.isr)} in sync, {leader.min_isr} are wanted"
             )
         offset = replica.log.end_offset
-        records = [Record(leader.leader_epoch, value) for value in values]
+        records = [LogRecord(leader.leader_epoch, value) for value in values]
         try:
             self._storage.append(partition, records)
         except OSError as error:
@@ -123,7 +123,7 @@ class Leaderships:
 
     def consume(
         self, partition: TopicPartition, leader_epoch: int, offset: int, most: int
-    ) -> tuple[Sequence[Record], int]:
+    ) -> tuple[Sequence[LogRecord], int]:
         """Committed records from an offset on, as many as fit one frame, and the high watermark.
 
         Raises:
@@ -242,7 +242,7 @@ class Leaderships:
                     [*partition, leader.leader_epoch, place.end_offset, *theirs],
                 )
             return 0
-        records: Sequence[Record] = ()
+        records: Sequence[LogRecord] = ()
         if place.is_open:
             end = min(log.end_offset, place.end_offset + MAX_RECORDS)
             records = bounded(log.read(place.end_offset, end), room)
@@ -257,8 +257,8 @@ class Leaderships:
         return size_of(records)
 
     def _throttled(
-        self, feed: Feed, partition: TopicPartition, records: Sequence[Record]
-    ) -> Sequence[Record]:
+        self, feed: Feed, partition: TopicPartition, records: Sequence[LogRecord]
+    ) -> Sequence[LogRecord]:
         """The records that the throttle lets through now; without any, the partition waits."""
         if self.throttle.rate is None:
             return records
@@ -270,7 +270,9 @@ class Leaderships:
         self.throttle.spend(size_of(records) - granted)
         return records
 
-    def _note(self, follower: int, place: Place, replica: Replica, leader: LeaderState) -> bool:
+    def _note(
+        self, follower: int, place: FetchPlace, replica: Replica, leader: LeaderState
+    ) -> bool:
         """Account for a follower's log end; False if its log is not a prefix of ours."""
         if not replica.log.agrees(place.end_offset, place.last_epoch):
             return False
@@ -280,7 +282,7 @@ class Leaderships:
         return True
 
 
-def bounded(records: Sequence[Record], room: int) -> Sequence[Record]:
+def bounded(records: Sequence[LogRecord], room: int) -> Sequence[LogRecord]:
     """As many records as fit ``room`` bytes of values, at least one."""
     for index, record in enumerate(records):
         room -= len(record.value)

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 NO_EPOCH: Final = -1
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """A value, and the leader epoch under which it was appended first."""
 
     leader_epoch: int
     value: bytes
 
 
-def size_of(records: Iterable[Record]) -> int:
+def size_of(records: Iterable[LogRecord]) -> int:
     """Bytes of values."""
     return sum(len(record.value) for record in records)
 
@@ -44,9 +44,9 @@ class ReplicaLog:
 
     __slots__ = ("_epochs", "_records", "_starts", "high_watermark")
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[LogRecord] = ()) -> None:
         self.high_watermark = 0
-        self._records: list[Record] = []
+        self._records: list[LogRecord] = []
         # Epochs and the offsets of their first records, both ascending.
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -67,7 +67,7 @@ class ReplicaLog:
         """Each epoch that has records, and the offset of its first one."""
         return list(zip(self._epochs, self._starts, strict=True))
 
-    def append(self, records: Iterable[Record]) -> None:
+    def append(self, records: Iterable[LogRecord]) -> None:
         """Add records at the end.
 
         Raises:
@@ -83,7 +83,7 @@ class ReplicaLog:
                 self._starts.append(len(self._records))
             self._records.append(record)
 
-    def read(self, start: int, end: int) -> Sequence[Record]:
+    def read(self, start: int, end: int) -> Sequence[LogRecord]:
         """Records of offsets from ``start`` to before ``end``."""
         return self._records[start:end]
 
@@ -144,8 +144,8 @@ class FollowerState(NamedTuple):
     adding: tuple[int, ...] = ()
 
     def news_in(
-        self, log: ReplicaLog, leader_epoch: int, start_offset: int, records: Sequence[Record]
-    ) -> Sequence[Record]:
+        self, log: ReplicaLog, leader_epoch: int, start_offset: int, records: Sequence[LogRecord]
+    ) -> Sequence[LogRecord]:
         """The records that continue our log: all of them, or none if the log has changed since.
 
         The answer may have been on its way while the log was truncated or the leader changed.

@@ -25,7 +25,7 @@ from broker_ctl.lab.replication.log import FollowerState, ReplicaLog
 from broker_ctl.lab.replication.replica import Replica
 from broker_ctl.lab.replication.server import ReplicaServer
 from broker_ctl.lab.replication.storage import Holding, ReplicaStorage
-from broker_ctl.lab.replication.tcp import Listener, Network
+from broker_ctl.lab.replication.tcp import Network, ReplicaListener
 
 log = logging.getLogger(__name__)
 
@@ -265,7 +265,7 @@ class SimulatedReplicas:
             broker_id, held, storage, network, self._leaders.fail, clock=clock, rng=rng
         )
         self._server = ReplicaServer(held, self._leaders, clock)
-        self._listener: Listener | None = None
+        self._listener: ReplicaListener | None = None
 
     async def start(self) -> None:
         """Load the replicas, and listen; no replica leads or follows before the first call.

@@ -12,7 +12,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.errors import CorruptRecord, DataPlaneError, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.lab.replication import tcp
-from broker_ctl.lab.replication.fetchers import Feed, Place
+from broker_ctl.lab.replication.fetchers import Feed, FetchPlace
 from broker_ctl.lab.replication.leader import LeaderState
 from broker_ctl.lab.replication.leaderships import Leaderships, bounded
 from broker_ctl.lab.replication.replica import Replica
@@ -94,7 +94,7 @@ class ReplicaServer:
         feed.contact_s = self._clock.now_s()
         feeds, topics = self._leaderships.feeds, message["topics"]
         for topic, number, leader_epoch, end_offset, last_epoch in message["named"]:
-            place = Place(topics[topic], leader_epoch, end_offset, last_epoch)
+            place = FetchPlace(topics[topic], leader_epoch, end_offset, last_epoch)
             feeds.name(feed, TopicPartition(topic, number), place)
         feeds.forget(
             feed, [TopicPartition(topic, number) for topic, number in message["forgotten"]]

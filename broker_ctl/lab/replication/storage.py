@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from broker_ctl import codec
 from broker_ctl.core.partitions.values import TopicPartition, validate_topic
 from broker_ctl.errors import CorruptRecord, InvalidName
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 
 # Storage of a simulated broker process: the replicas that it holds, and their records.
 #
@@ -46,7 +46,7 @@ class Stored:
 
     topic_id: str
     leader_epoch: int
-    records: list[Record] = field(default_factory=list)
+    records: list[LogRecord] = field(default_factory=list)
 
 
 class ReplicaStorage(Protocol):
@@ -60,7 +60,7 @@ class ReplicaStorage(Protocol):
         """Record that these replicas are held, each under its newest leader epoch."""
         ...
 
-    def append(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+    def append(self, partition: TopicPartition, records: Sequence[LogRecord]) -> None:
         """Add records at the end of a replica's log."""
         ...
 
@@ -99,7 +99,7 @@ class MemoryStorage:
             else:
                 stored.topic_id, stored.leader_epoch = topic_id, leader_epoch
 
-    def append(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+    def append(self, partition: TopicPartition, records: Sequence[LogRecord]) -> None:
         """Add records."""
         self._held[partition].records.extend(records)
 
@@ -154,7 +154,7 @@ class DirectoryStorage:
         self._append_held(lines)
         self._held.update((one.partition, (one.topic_id, one.leader_epoch)) for one in holdings)
 
-    def append(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+    def append(self, partition: TopicPartition, records: Sequence[LogRecord]) -> None:
         """Add records at the end of a log's file, in one write."""
         frames = [_frame(record) for record in records]
         path = self._log_path(partition)
@@ -228,8 +228,8 @@ class DirectoryStorage:
             if path.name.isdigit():
                 yield TopicPartition(path.parent.name, int(path.name)), path
 
-    def _read_log(self, partition: TopicPartition, path: Path) -> list[Record]:
-        records: list[Record] = []
+    def _read_log(self, partition: TopicPartition, path: Path) -> list[LogRecord]:
+        records: list[LogRecord] = []
         ends = self._ends[partition] = []
         for record, end in _frames(path.read_bytes()):
             records.append(record)
@@ -260,12 +260,12 @@ def _row(path: Path, line: bytes) -> list[Any]:
     return list(row)
 
 
-def _frame(record: Record) -> bytes:
+def _frame(record: LogRecord) -> bytes:
     epoch, value = record
     return _HEAD.pack(len(value), zlib.crc32(value, epoch), epoch) + value
 
 
-def _frames(data: bytes) -> Iterator[tuple[Record, int]]:
+def _frames(data: bytes) -> Iterator[tuple[LogRecord, int]]:
     """Records and their ends, up to the first incomplete one."""
     start = 0
     while start + _HEAD.size <= len(data):
@@ -274,7 +274,7 @@ def _frames(data: bytes) -> Iterator[tuple[Record, int]]:
         value = data[start + _HEAD.size : end]
         if len(value) < length or zlib.crc32(value, epoch) != check:
             return
-        yield Record(epoch, value), end
+        yield LogRecord(epoch, value), end
         start = end
 
 

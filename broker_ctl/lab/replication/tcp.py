@@ -44,7 +44,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from broker_ctl.addresses import Server, look_up
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.dataplane.stream_listener import StreamListener
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.security.certificates.peer_certificate import replica_broker_uri
 
 # The network of simulated broker processes and their clients: frames of bytes, both ways.
@@ -90,7 +90,7 @@ class Channel(Protocol):
         ...
 
 
-class Listener(Protocol):
+class ReplicaListener(Protocol):
     """A listening address."""
 
     async def close(self) -> None:
@@ -101,7 +101,9 @@ class Listener(Protocol):
 class Network(Protocol):
     """Addresses are ``host:port``."""
 
-    async def listen(self, address: str, serve: Callable[[Channel], Awaitable[None]]) -> Listener:
+    async def listen(
+        self, address: str, serve: Callable[[Channel], Awaitable[None]]
+    ) -> ReplicaListener:
         """Run ``serve`` for each accepted connection, and close the channel when it returns.
 
         Raises:
@@ -158,18 +160,18 @@ class HeldLog(NamedTuple):
     epoch_starts: tuple[tuple[int, int], ...]
 
 
-def record_rows(records: Iterable[Record]) -> list[list[Any]]:
+def record_rows(records: Iterable[LogRecord]) -> list[list[Any]]:
     """Rows of records in a frame."""
     return [[epoch, value.decode("latin-1")] for epoch, value in records]
 
 
-def records_of(rows: Iterable[Sequence[Any]]) -> list[Record]:
+def records_of(rows: Iterable[Sequence[Any]]) -> list[LogRecord]:
     """The way back.
 
     Raises:
         ValueError: they do not fit.
     """
-    return [Record(int(epoch), str(text).encode("latin-1")) for epoch, text in rows]
+    return [LogRecord(int(epoch), str(text).encode("latin-1")) for epoch, text in rows]
 
 
 def held_row(held: HeldLog) -> list[Any]:

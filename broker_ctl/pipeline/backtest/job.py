@@ -51,7 +51,7 @@ _TRIED: Final = StructType(
 _LOOK_EVERY_S: Final = 0.5
 
 
-class Fault(NamedTuple):
+class TaskFault(NamedTuple):
     """A replay that failed.
 
     Attributes:
@@ -66,17 +66,17 @@ class Replays(NamedTuple):
     """The results of all tasks, in their order."""
 
     rows: list[ReplayRow]
-    faults: list[Fault]
+    faults: list[TaskFault]
     days: Sequence[DayRow] = ()
 
 
-class Verdict(NamedTuple):
+class CandidateVerdict(NamedTuple):
     """All results of a back-test; of a candidate with a failed replay only the failure."""
 
     replays: list[ReplayRow]
     comparisons: list[ComparisonRow]
     front: list[FrontRow]
-    faults: list[Fault]
+    faults: list[TaskFault]
     days: Sequence[DayRow]
 
     @classmethod
@@ -99,7 +99,7 @@ class Verdict(NamedTuple):
 
 def backtest(
     spark: SparkSession, tasks: Sequence[Task], baseline: Named, target: str, progress: Progress
-) -> Verdict:
+) -> CandidateVerdict:
     """Replay all tasks, judge them, and replace the tables of `results`.
 
     Args:
@@ -114,7 +114,7 @@ def backtest(
     """
     with translate_spark_errors("a replay"):
         found = replay_all(spark, tasks, progress)
-    verdict = Verdict.of(found, baseline)
+    verdict = CandidateVerdict.of(found, baseline)
     with translate_spark_errors(target):
         _write(spark, verdict.replays, target, REPLAYS)
         _write(spark, verdict.comparisons, target, COMPARISONS)
@@ -155,7 +155,11 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
         found = frame.mapInPandas(run, _TRIED).collect()
     return Replays(
         [ReplayRow(*row) for _, why, _, *row in found if why is None],
-        [Fault(every[number].candidate.named, why) for number, why, *_ in found if why is not None],
+        [
+            TaskFault(every[number].candidate.named, why)
+            for number, why, *_ in found
+            if why is not None
+        ],
         [DayRow(*day) for _, _, days, *_ in found for day in decode((days or "[]").encode())],
     )
 

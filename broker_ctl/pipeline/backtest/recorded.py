@@ -38,10 +38,10 @@ from broker_ctl.simulation.model.scenario import (
     MEAN_USAGE,
     MOST_CELLS,
     MOST_TOPICS,
-    Event,
-    EventKind,
     Rates,
     Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
     TopicShares,
     Traffic,
 )
@@ -57,7 +57,7 @@ _GONE_MIN: Final = 2
 _MESSAGES_RATIO: Final = 0.5
 
 
-class Size(NamedTuple):
+class RecordedSize(NamedTuple):
     """Capacity of a broker from a minute on; 0: not reported."""
 
     minute: int
@@ -82,7 +82,7 @@ class BrokerSeries:
     usage: NDArray[np.float64]
     msg_rate: NDArray[np.float64]
     bytes_s: NDArray[np.float64]
-    sizes: Sequence[Size]
+    sizes: Sequence[RecordedSize]
 
 
 class Fleet(NamedTuple):
@@ -90,7 +90,7 @@ class Fleet(NamedTuple):
 
     brokers: Mapping[str, Capacity]
     absent: frozenset[str]
-    events: tuple[Event, ...]
+    events: tuple[ScenarioEvent, ...]
 
 
 def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
@@ -108,7 +108,7 @@ def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) ->
     sizes = _sizes(in_order)
     usual = _capacity(cluster, in_order, sizes)
     absent: set[str] = set()
-    events: list[Event] = []
+    events: list[ScenarioEvent] = []
     for series in in_order:
         lives = _lives(series, seen)
         if not lives[0].is_there:
@@ -150,39 +150,39 @@ def _stretches(flags: NDArray[np.bool_]) -> Iterator[_Life]:
 
 def _start_stop_events(
     series: BrokerSeries, seen: Numbers, lives: Sequence[_Life]
-) -> Iterator[Event]:
+) -> Iterator[ScenarioEvent]:
     """Events of one lifetime: start, drain, undrain, stop."""
     latest = np.searchsorted(series.minutes, seen, side="right") - 1
     draining = series.is_draining[np.maximum(latest, 0)]
     for life in lives:
         if life.start > 0:
-            kind = EventKind.UP if life.is_there else EventKind.DOWN
-            yield Event(int(seen[life.start]), series.broker_id, kind)
+            kind = ScenarioEventKind.UP if life.is_there else ScenarioEventKind.DOWN
+            yield ScenarioEvent(int(seen[life.start]), series.broker_id, kind)
         if not life.is_there:
             continue
         for stretch in _stretches(draining[life.start : life.stop]):
             if stretch.is_there or stretch.start > 0:
-                kind = EventKind.DRAIN if stretch.is_there else EventKind.UP
+                kind = ScenarioEventKind.DRAIN if stretch.is_there else ScenarioEventKind.UP
                 minute = int(seen[life.start + stretch.start])
-                yield Event(minute, series.broker_id, kind)
+                yield ScenarioEvent(minute, series.broker_id, kind)
 
 
-def _sizes(brokers: Sequence[BrokerSeries]) -> dict[str, list[Size]]:
+def _sizes(brokers: Sequence[BrokerSeries]) -> dict[str, list[RecordedSize]]:
     """Capacity of each broker over time; 1.0 for all if one of them does not report it."""
     if any(not each.sizes or min(each.sizes, key=_cores).cores_percent <= 0 for each in brokers):
-        return {each.broker_id: [Size(0, 1.0)] for each in brokers}
+        return {each.broker_id: [RecordedSize(0, 1.0)] for each in brokers}
     return {each.broker_id: [*_changes(each.sizes)] for each in brokers}
 
 
-def _cores(size: Size) -> float:
+def _cores(size: RecordedSize) -> float:
     return size.cores_percent
 
 
-def _changes(sizes: Sequence[Size]) -> Iterator[Size]:
+def _changes(sizes: Sequence[RecordedSize]) -> Iterator[RecordedSize]:
     """The sizes without repetitions; the first one applies from the start."""
     before = [each for each in sizes if each.minute <= 0]
     first = before[-1] if before else sizes[0]
-    yield Size(0, first.cores_percent)
+    yield RecordedSize(0, first.cores_percent)
     last = first.cores_percent
     for each in sizes:
         if each.minute > 0 and each.cores_percent != last:
@@ -190,15 +190,15 @@ def _changes(sizes: Sequence[Size]) -> Iterator[Size]:
             last = each.cores_percent
 
 
-def _resize_events(broker_id: str, sizes: Sequence[Size]) -> Iterator[Event]:
+def _resize_events(broker_id: str, sizes: Sequence[RecordedSize]) -> Iterator[ScenarioEvent]:
     usual = sizes[0].cores_percent
     for each in sizes[1:]:
         factor = each.cores_percent / usual
-        yield Event(each.minute, broker_id, EventKind.CAPACITY, factor)
+        yield ScenarioEvent(each.minute, broker_id, ScenarioEventKind.CAPACITY, factor)
 
 
 def _capacity(
-    cluster: str, brokers: Sequence[BrokerSeries], sizes: Mapping[str, Sequence[Size]]
+    cluster: str, brokers: Sequence[BrokerSeries], sizes: Mapping[str, Sequence[RecordedSize]]
 ) -> Capacity:
     """Capacity of a broker of size 1 at which the traffic yields the reported usage."""
     used = room = messages = octets = 0.0
@@ -248,7 +248,7 @@ class BundleSeries:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class RecordedHistory:
     """The recorded history of a cluster.
 
     Attributes:
@@ -275,7 +275,7 @@ def cell_min_of(minutes: int, bundles: int) -> int:
     return next((each for each in _CELLS_MIN if minutes // each * bundles <= MOST_CELLS), 0)
 
 
-def build_scenario(history: History) -> Scenario:
+def build_scenario(history: RecordedHistory) -> Scenario:
     """Build the scenario of a recorded history.
 
     Raises:
@@ -294,7 +294,7 @@ def build_scenario(history: History) -> Scenario:
     )
 
 
-def _check_size(history: History, cells: int, bundles: int) -> None:
+def _check_size(history: RecordedHistory, cells: int, bundles: int) -> None:
     """Check the size of the scenario, which the number of rows does not show.
 
     Cells and bundles may have none.
@@ -335,7 +335,7 @@ class _Parents:
             yield first + place, (min(high, span.high) - max(low, span.low)) / (high - low)
 
 
-def _first_bundles(history: History) -> list[Bundle]:
+def _first_bundles(history: RecordedHistory) -> list[Bundle]:
     """The bundles of recorded rings; without a ring, those that were observed first."""
     points = {name: set(ring) for name, ring in history.rings.items()}
     taken: dict[Namespace, list[BundleRange]] = {}
@@ -352,7 +352,7 @@ def _first_bundles(history: History) -> list[Bundle]:
     ]
 
 
-def _traffic(history: History, parents: _Parents, minutes: int) -> Traffic:
+def _traffic(history: RecordedHistory, parents: _Parents, minutes: int) -> Traffic:
     count = len(parents.bundles)
     cells = history.cells
     carried = np.zeros((_RATES, len(cells), count), np.float32)
@@ -426,7 +426,7 @@ def _inside(atom: BundleRange, pieces: Sequence[_Piece]) -> tuple[float, int]:
     return piece.octets * part, min(max(1, round(piece.topics * part)), atom.high - atom.low)
 
 
-def _owners(history: History, parents: _Parents, fleet: Fleet) -> tuple[str, ...]:
+def _owners(history: RecordedHistory, parents: _Parents, fleet: Fleet) -> tuple[str, ...]:
     """The first owner of each bundle; if unknown or not started yet, the brokers in turn."""
     there = [broker for broker in fleet.brokers if broker not in fleet.absent]
     found: dict[int, str] = {}

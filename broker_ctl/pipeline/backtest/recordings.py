@@ -12,8 +12,8 @@ from broker_ctl.errors import InvalidName, PipelineError
 from broker_ctl.pipeline.backtest.recorded import (
     BrokerSeries,
     BundleSeries,
-    History,
-    Size,
+    RecordedHistory,
+    RecordedSize,
     cell_min_of,
 )
 from broker_ctl.pipeline.session import translate_spark_errors
@@ -26,7 +26,7 @@ _HOUR_MIN: Final = 60
 _RATES: Final = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
 
 
-class Cycle(NamedTuple):
+class RecordedCycle(NamedTuple):
     """A cycle of a leader."""
 
     epoch: int
@@ -38,8 +38,8 @@ class Minute(NamedTuple):
     """A minute with cycles, since 1970."""
 
     minute: int
-    oldest: Cycle
-    newest: Cycle
+    oldest: RecordedCycle
+    newest: RecordedCycle
 
 
 class Recordings:
@@ -67,7 +67,7 @@ class Recordings:
             raise PipelineError(f"{self._root}: no leader wrote anything of any cluster")
         return sorted(row["cluster"] for row in rows)
 
-    def history(self, cluster: str, hours: int | None) -> History:
+    def history(self, cluster: str, hours: int | None) -> RecordedHistory:
         """The recorded history of one cluster.
 
         Args:
@@ -88,7 +88,7 @@ class Recordings:
                     f"cluster {cluster}: {minutes} minutes of {bundles} bundles are more than"
                     f" {MOST_CELLS} hours of bundles: --hours takes the newest"
                 )
-            return History(
+            return RecordedHistory(
                 cluster=cluster,
                 seen=np.array(span.minutes, dtype=np.int64),
                 rings=dict(self._rings(span)),
@@ -100,7 +100,7 @@ class Recordings:
     def _table(self, name: str) -> DataFrame:
         return open_warehouse(self._spark, self._root).read(HISTORY[name])
 
-    def _cycles(self, cluster: str, hours: int | None) -> list[Cycle]:
+    def _cycles(self, cluster: str, hours: int | None) -> list[RecordedCycle]:
         of_cluster = self._table("broker_loads").where(F.col("cluster") == cluster)
         cycles = of_cluster.groupBy("epoch", "cycle").agg(F.min("at_ms").alias("at_ms"))
         one = F.struct("epoch", "cycle", "at_ms")
@@ -110,7 +110,8 @@ class Recordings:
         )
         rows = sorted(by_minute.collect(), key=lambda row: row["minute"])
         found = [
-            Minute(row["minute"], Cycle(*row["oldest"]), Cycle(*row["newest"])) for row in rows
+            Minute(row["minute"], RecordedCycle(*row["oldest"]), RecordedCycle(*row["newest"]))
+            for row in rows
         ]
         return choose_minutes(cluster, found, hours)
 
@@ -183,18 +184,20 @@ class Recordings:
                 sizes=sizes.get(row.broker, ()),
             )
 
-    def _sizes(self, span: "_Span") -> dict[str, list[Size]]:
+    def _sizes(self, span: "_Span") -> dict[str, list[RecordedSize]]:
         """Recorded sizes by broker, ordered by time."""
         rows = self._table("capacities").where(F.col("cluster") == span.cluster)
-        found: dict[str, list[Size]] = {}
+        found: dict[str, list[RecordedSize]] = {}
         for row in rows.select("broker", "at_ms", "cpu_limit_percent").orderBy("at_ms").collect():
-            size = Size(span.minute_of(row["at_ms"]), row["cpu_limit_percent"])
+            size = RecordedSize(span.minute_of(row["at_ms"]), row["cpu_limit_percent"])
             if size.minute <= span.minutes[-1]:
                 found.setdefault(row["broker"], []).append(size)
         return found
 
 
-def choose_minutes(cluster: str, minutes: Sequence[Minute], hours: int | None) -> list[Cycle]:
+def choose_minutes(
+    cluster: str, minutes: Sequence[Minute], hours: int | None
+) -> list[RecordedCycle]:
     """The newest cycle of each minute, by time; the oldest one of the first and the last minute.
 
     The effects of the first cycle, such as splits, show in the minute after it at the latest. Some
@@ -235,11 +238,11 @@ class _Span(NamedTuple):
     """
 
     cluster: str
-    cycles: list[Cycle]
+    cycles: list[RecordedCycle]
     frame: DataFrame
 
     @classmethod
-    def of(cls, spark: SparkSession, cluster: str, cycles: list[Cycle]) -> "_Span":
+    def of(cls, spark: SparkSession, cluster: str, cycles: list[RecordedCycle]) -> "_Span":
         start = cycles[0].at_ms // _MINUTE_MS
         rows = [(each.epoch, each.cycle, each.at_ms // _MINUTE_MS - start) for each in cycles]
         schema = "epoch long, cycle long, minute int"

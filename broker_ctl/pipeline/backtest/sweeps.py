@@ -25,7 +25,7 @@ _TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class SweepValues:
     """A key and its values."""
 
     key: str
@@ -33,7 +33,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SweepSpan:
     """A key and the range of its values; whole numbers if both ends are."""
 
     key: str
@@ -46,7 +46,7 @@ class Span:
         return self.low, self.high
 
 
-Dimension = Values | Span
+Dimension = SweepValues | SweepSpan
 
 
 def dimension(text: str) -> Dimension:
@@ -63,10 +63,10 @@ def dimension(text: str) -> Dimension:
         raise SettingsError(f"{text!r}: a blank within a value")
     low, dots, high = values[0].partition("..")
     if len(values) > 1 or not dots:
-        return Values(key, tuple(dict.fromkeys(values)))
+        return SweepValues(key, tuple(dict.fromkeys(values)))
     if not _number(low) < _number(high):
         raise SettingsError(f"{text!r}: a range is two numbers, the lower one first")
-    return Span(key, low, high)
+    return SweepSpan(key, low, high)
 
 
 def grid(dimensions: Sequence[Dimension]) -> list[Point]:
@@ -76,7 +76,7 @@ def grid(dimensions: Sequence[Dimension]) -> list[Point]:
         SettingsError: a range, which has no list of values; or too many combinations.
     """
     for each in dimensions:
-        if isinstance(each, Span):
+        if isinstance(each, SweepSpan):
             span = f"{each.key}={each.low}..{each.high}"
             raise SettingsError(f"{span}: out of a range values are drawn: say how many points")
     count = math.prod(len(each.values) for each in dimensions)
@@ -113,7 +113,7 @@ def sample_grid(dimensions: Sequence[Dimension], count: int, seed: int) -> list[
 
 
 def _value(rng: random.Random, dimension: Dimension) -> str:
-    if isinstance(dimension, Values):
+    if isinstance(dimension, SweepValues):
         return rng.choice(dimension.values)
     low, high = dimension.values
     if _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high):

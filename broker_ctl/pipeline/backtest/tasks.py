@@ -12,7 +12,7 @@ from broker_ctl.pipeline.backtest.results import Candidate, DayRow, ReplayRow
 from broker_ctl.simulation.model.scenario import Scenario, random_owners
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import bound_of, scores_by_day, scores_of
-from broker_ctl.simulation.workload.scenario_workload import Source, scenario_of
+from broker_ctl.simulation.workload.scenario_workload import WorkloadSource, scenario_of
 
 # Traces to replay: a random scenario for each seed, or a recorded cluster.
 #
@@ -35,7 +35,7 @@ class Held(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class BacktestTrace:
     """Traffic to replay.
 
     Attributes:
@@ -47,14 +47,14 @@ class Trace:
     of_seed: Callable[[int], Scenario]
 
 
-def synthetic_trace(source: Source) -> Trace:
+def synthetic_trace(source: WorkloadSource) -> BacktestTrace:
     """The trace of a named scenario."""
-    return Trace(source.name, partial(_synthetic, source))
+    return BacktestTrace(source.name, partial(_synthetic, source))
 
 
-def recorded_trace(name: str, recorded: Held) -> Trace:
+def recorded_trace(name: str, recorded: Held) -> BacktestTrace:
     """The trace of a recorded cluster."""
-    return Trace(name, partial(_recorded, recorded))
+    return BacktestTrace(name, partial(_recorded, recorded))
 
 
 def with_start(recorded: Scenario, seed: int) -> Scenario:
@@ -68,7 +68,7 @@ def with_start(recorded: Scenario, seed: int) -> Scenario:
     return replace(recorded, owners=owners)
 
 
-def _synthetic(source: Source, seed: int) -> Scenario:
+def _synthetic(source: WorkloadSource, seed: int) -> Scenario:
     return scenario_of(replace(source, seed=seed))
 
 
@@ -82,13 +82,13 @@ def _recorded(recorded: Held, seed: int) -> Scenario:
 class Task(NamedTuple):
     """One replay."""
 
-    trace: Trace
+    trace: BacktestTrace
     candidate: Candidate
     seed: int
 
 
 def tasks_of(
-    traces: Sequence[Trace], candidates: Sequence[Candidate], seeds: Sequence[int]
+    traces: Sequence[BacktestTrace], candidates: Sequence[Candidate], seeds: Sequence[int]
 ) -> list[Task]:
     """All combinations of trace, seed and candidate; tasks of one scenario are consecutive."""
     return [

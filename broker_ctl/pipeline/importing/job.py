@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from broker_ctl.core.model.counting import batched
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.importing.observed import Observed, Written, rows_of
-from broker_ctl.pipeline.importing.series import Recording, Span, observe
+from broker_ctl.pipeline.importing.series import Recording, TimeSpan, observe
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles
 
 _HOUR_MS: Final = 3_600_000
@@ -72,7 +72,7 @@ async def import_hours(
         PipelineError: it refuses, a snapshot cannot be read, or segments cannot be written.
     """
     for start_ms in hours_of(rules):
-        span = Span(start_ms, start_ms + _HOUR_MS - rules.step_ms, rules.step_ms)
+        span = TimeSpan(start_ms, start_ms + _HOUR_MS - rules.step_ms, rules.step_ms)
         seen = await observe(recording, rules.bundles, span)
         files = await asyncio.to_thread(_write_hour, seen, directory, rules, start_ms)
         yield Imported(start_ms, len(seen), files.files, sum(files.rows.values()))

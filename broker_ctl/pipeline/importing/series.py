@@ -45,7 +45,7 @@ _OF_BROKERS: Final = {
 METRICS: Final = frozenset({*_OF_BUNDLES, *_OF_TOPICS, *_OF_BROKERS})
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """Moments that are asked for, both ends included."""
 
     first_ms: int
@@ -53,7 +53,7 @@ class Span(NamedTuple):
     step_ms: int
 
 
-class Series(NamedTuple):
+class TimeSeries(NamedTuple):
     """Values of one series, with their times."""
 
     labels: Mapping[str, str]
@@ -63,12 +63,12 @@ class Series(NamedTuple):
 class Recording(Protocol):
     """Where series were recorded."""
 
-    async def query(self, metric: str, labels: tuple[str, ...], span: Span) -> list[Series]:
+    async def query(self, metric: str, labels: tuple[str, ...], span: TimeSpan) -> list[TimeSeries]:
         """The sums of a metric by these labels; series without one of them are left out."""
         ...
 
 
-async def observe(recording: Recording, bundles: int, span: Span) -> list[Observed]:
+async def observe(recording: Recording, bundles: int, span: TimeSpan) -> list[Observed]:
     """What was recorded, by time; moments without a bundle are left out.
 
     Args:
@@ -101,7 +101,7 @@ async def observe(recording: Recording, bundles: int, span: Span) -> list[Observ
 
 
 async def _observe_topics(
-    recording: Recording, bundles: int, span: Span, moments: dict[int, Observed]
+    recording: Recording, bundles: int, span: TimeSpan, moments: dict[int, Observed]
 ) -> None:
     rings: dict[Namespace, Ring] = {}
     for metric, name in _OF_TOPICS.items():
@@ -135,7 +135,7 @@ def _parse_topic(metric: str, labels: Mapping[str, str]) -> Topic:
 # Reads Pulsar's series from Prometheus by its HTTP API.
 
 
-class Source(NamedTuple):
+class SeriesSource(NamedTuple):
     """A server, and the cluster whose series are read.
 
     Attributes:
@@ -152,9 +152,9 @@ class Prometheus:
     """A server that is asked; a `series.Recording`."""
 
     client: HttpClient
-    source: Source
+    source: SeriesSource
 
-    async def query(self, metric: str, labels: tuple[str, ...], span: Span) -> list[Series]:
+    async def query(self, metric: str, labels: tuple[str, ...], span: TimeSpan) -> list[TimeSeries]:
         """See `series.Recording`."""
         chosen = [f'{label}!=""' for label in labels]
         if self.source.cluster is not None:
@@ -177,13 +177,15 @@ class Prometheus:
         return list(_series_of(self.source.url, answer, labels))
 
 
-def _series_of(url: str, answer: Mapping[str, Any], labels: tuple[str, ...]) -> Iterator[Series]:
+def _series_of(
+    url: str, answer: Mapping[str, Any], labels: tuple[str, ...]
+) -> Iterator[TimeSeries]:
     try:
         for each in answer["data"]["result"]:
             found = {label: str(each["metric"][label]) for label in labels}
             values = ((round(float(at_s) * 1000), float(text)) for at_s, text in each["values"])
             # A rate that is not a number, or below 0, is none.
-            yield Series(found, [pair for pair in values if 0 <= pair[1] < math.inf])
+            yield TimeSeries(found, [pair for pair in values if 0 <= pair[1] < math.inf])
     except (LookupError, TypeError, ValueError) as error:
         raise PipelineError(f"{url}: its answer is not Prometheus': {error!r}") from error
 

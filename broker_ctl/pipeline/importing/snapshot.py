@@ -16,7 +16,7 @@ import pyarrow.csv as pc_csv  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.importing.series import METRICS, Series, Span
+from broker_ctl.pipeline.importing.series import METRICS, TimeSeries, TimeSpan
 
 # As tools that save results call them.
 _METRIC: Final = ("metric", "__name__", "name")
@@ -65,7 +65,7 @@ class Snapshot:
         ]
         return (min(found), max(found)) if found else None
 
-    async def query(self, metric: str, labels: tuple[str, ...], span: Span) -> list[Series]:
+    async def query(self, metric: str, labels: tuple[str, ...], span: TimeSpan) -> list[TimeSeries]:
         """See `series.Recording`; of each moment the last sample before it."""
         sums: defaultdict[_Labelled, defaultdict[int, float]] = defaultdict(
             lambda: defaultdict(float)
@@ -77,7 +77,7 @@ class Snapshot:
             into = sums[tuple((label, known[label]) for label in labels)]
             for at_ms, value in _at_moments(samples, span):
                 into[at_ms] += value
-        return [Series(dict(key), sorted(values.items())) for key, values in sums.items()]
+        return [TimeSeries(dict(key), sorted(values.items())) for key, values in sums.items()]
 
     def _read(self, file: Path, cluster: str | None) -> None:
         try:
@@ -130,7 +130,7 @@ def _ms_of(at: Any) -> int:
     return round(number if number >= _FIRST_IN_MS else number * 1000)
 
 
-def _at_moments(samples: list[Sample], span: Span) -> Iterator[Sample]:
+def _at_moments(samples: list[Sample], span: TimeSpan) -> Iterator[Sample]:
     """The value at each moment of a span that has one."""
     place = 0
     last: Sample | None = None

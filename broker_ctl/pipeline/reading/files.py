@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.columns import Column, ColumnType, Kind
+from broker_ctl.core.history.columns import Column, ColumnType, RowKind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.directories import escape
 from broker_ctl.pipeline.reading.judging import Judged
@@ -29,13 +29,13 @@ from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY, STAMPED, schema_of
 _ID: Final = "id"
 
 
-def file_schema(kind: Kind[Any]) -> Any:
+def file_schema(kind: RowKind[Any]) -> Any:
     """The Arrow schema of a table's files: without the columns that are directories."""
     fields = [*schema_of(STAMPED).fields, *schema_of(kind.columns).fields]
     return to_arrow_schema(StructType(fields))
 
 
-def to_arrow(kind: Kind[Any], schema: Any, lines: Sequence[Judged]) -> Any:
+def to_arrow(kind: RowKind[Any], schema: Any, lines: Sequence[Judged]) -> Any:
     """The rows of some lines, which have no fault, as one batch of Arrow."""
     counts = [line.rows for line in lines]
     place = np.repeat(np.arange(len(lines)), counts)
@@ -224,6 +224,6 @@ def _name_day(number: int) -> str:
     return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
 
 
-def _with_few_values(kind: Kind[Any]) -> list[str]:
+def _with_few_values(kind: RowKind[Any]) -> list[str]:
     texts = [column.name for column in kind.columns if column.type is ColumnType.TEXT]
     return ["writer", "at_ms", "epoch", "cycle", *texts]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from broker_ctl.codec import decode
 from broker_ctl.core.history.catalog import KINDS, STAMP
-from broker_ctl.core.history.columns import Column, ColumnType, Kind, is_of
+from broker_ctl.core.history.columns import Column, ColumnType, RowKind, is_of
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.pipeline.directories import directory_fault
 
@@ -134,7 +134,7 @@ class Judged(NamedTuple):
     rows: int = 0
 
 
-def judge(data: bytes | None, kinds: Mapping[str, Kind[Any]] = KINDS) -> Judged:
+def judge(data: bytes | None, kinds: Mapping[str, RowKind[Any]] = KINDS) -> Judged:
     """Parse a line, and judge it; None is a line that is too long."""
     if data is None:
         return Judged({}, f"longer than {MAX_LINE_BYTES} bytes")
@@ -163,7 +163,7 @@ def is_ahead(judged: Judged, written_ms: int) -> bool:
     return bool(judged.fields["at_ms"] > written_ms + _DAY_MS)
 
 
-def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> str | None:
+def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, RowKind[Any]]) -> str | None:
     stamp: list[Any] = [fields.get(name) for name in _STAMP_NAMES]
     if [*map(type, stamp)] != _STAMP_TYPES:
         return _wrong_stamp(fields)
@@ -189,7 +189,7 @@ def _wrong_stamp(fields: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _wrong_value(fields: Mapping[str, Any], known: Kind[Any] | None) -> str | None:
+def _wrong_value(fields: Mapping[str, Any], known: RowKind[Any] | None) -> str | None:
     cluster = directory_fault("cluster", fields["cluster"])
     faults: tuple[tuple[str | None, bool], ...] = (
         ("no kind of history", known is None),
@@ -212,7 +212,7 @@ class _Plan:
         names: of these.
     """
 
-    def __init__(self, kind: Kind[Any], format_: int) -> None:
+    def __init__(self, kind: RowKind[Any], format_: int) -> None:
         self.kind = kind
         self.columns = [column for column in kind.columns if column.since <= format_]
         self.names = [column.name for column in self.columns]
@@ -234,7 +234,7 @@ class _Plan:
 _PLANS: Final[dict[tuple[str, int], _Plan]] = {}
 
 
-def _plan_of(kind: Kind[Any], format_: int) -> _Plan:
+def _plan_of(kind: RowKind[Any], format_: int) -> _Plan:
     plan = _PLANS.get((kind.name, format_))
     if plan is None or plan.kind is not kind:
         plan = _PLANS[kind.name, format_] = _Plan(kind, format_)

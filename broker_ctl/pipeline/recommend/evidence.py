@@ -20,7 +20,7 @@ from broker_ctl.pipeline.backtest.results import (
 )
 from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.recommend.held_out import FOR, p_value
-from broker_ctl.pipeline.recommend.rule import Evidence
+from broker_ctl.pipeline.recommend.rule import BacktestEvidence
 from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
 
@@ -88,7 +88,7 @@ class Findings:
 
     baseline: Named
     traces: tuple[str, ...]
-    tried: Mapping[Named, Sequence[Evidence]]
+    tried: Mapping[Named, Sequence[BacktestEvidence]]
     days: Sequence[DayRow] = ()
 
 
@@ -132,11 +132,11 @@ def findings_of(replays: Iterable[ReplayRow], rows: Sequence[ComparisonRow]) -> 
     for replay in replays:
         place = replay.trace, Named(replay.policy, replay.parameters)
         played.setdefault(place, {})[replay.seed] = replay
-    tried: dict[Named, list[Evidence]] = {}
+    tried: dict[Named, list[BacktestEvidence]] = {}
     for row in rows:
         candidate = Named(row.policy, row.parameters)
         pair = (played.get((row.trace, each), {}) for each in (baseline, candidate))
-        tried.setdefault(candidate, []).append(Evidence(row, _chance(row, *pair)))
+        tried.setdefault(candidate, []).append(BacktestEvidence(row, _chance(row, *pair)))
     return Findings(baseline, tuple(sorted({row.trace for row in rows})), tried)
 
 

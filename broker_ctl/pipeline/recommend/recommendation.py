@@ -14,8 +14,8 @@ from broker_ctl.pipeline.recommend.evidence import Findings
 from broker_ctl.pipeline.recommend.held_out import HeldOut, judge_days
 from broker_ctl.pipeline.recommend.rule import (
     RECORDED,
-    Evidence,
-    Verdict,
+    BacktestEvidence,
+    RuleVerdict,
     describe_days,
     judge_candidates,
     limit_of,
@@ -91,8 +91,8 @@ class Recommendation:
     baseline: Named
     traces: tuple[str, ...]
     limit: float
-    supported: tuple[Verdict, ...]
-    refused: tuple[Verdict, ...]
+    supported: tuple[RuleVerdict, ...]
+    refused: tuple[RuleVerdict, ...]
 
     @classmethod
     def of(cls, findings: Findings, traces: Sequence[str] = ()) -> Self:
@@ -121,7 +121,7 @@ class Recommendation:
         """How many were tried."""
         return len(self.supported) + len(self.refused)
 
-    def entries(self, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    def entries(self, verdict: RuleVerdict) -> tuple[tuple[str, str], ...]:
         """Keys and values of a supported one."""
         return entries_of(verdict.candidate, self.baseline)
 
@@ -141,7 +141,7 @@ class Recommendation:
         }
 
 
-def _settable(verdict: Verdict, baseline: Named) -> Verdict:
+def _settable(verdict: RuleVerdict, baseline: Named) -> RuleVerdict:
     if verdict.refusal:
         return verdict
     try:
@@ -151,7 +151,7 @@ def _settable(verdict: Verdict, baseline: Named) -> Verdict:
     return verdict
 
 
-def _row(verdict: Verdict) -> dict[str, Any]:
+def _row(verdict: RuleVerdict) -> dict[str, Any]:
     return {
         **verdict.candidate._asdict(),
         "evidence": [_evidence_row(each) for each in verdict.evidence],
@@ -168,7 +168,7 @@ def _finite(found: HeldOut) -> dict[str, Any]:
     return {name: each if math.isfinite(each) else None for name, each in row.items()}
 
 
-def _evidence_row(evidence: Evidence) -> dict[str, Any]:
+def _evidence_row(evidence: BacktestEvidence) -> dict[str, Any]:
     row = evidence.row
     return {
         "trace": row.trace,
@@ -234,7 +234,7 @@ def _lines(found: Recommendation) -> Iterator[str]:
         yield from _comment(f"and {len(others) - _MOST_OTHERS} more: --output json lists all.")
 
 
-def _evidence(verdict: Verdict) -> Iterator[str]:
+def _evidence(verdict: RuleVerdict) -> Iterator[str]:
     for trace in dict.fromkeys(each.row.trace for each in verdict.evidence):
         there = [each for each in verdict.evidence if each.row.trace == trace]
         yield from _comment(f"On {trace}, {there[0].row.pairs} pairs, 95 % intervals:")
@@ -244,7 +244,7 @@ def _evidence(verdict: Verdict) -> Iterator[str]:
         yield from _comment(f"On later days of {trace}: {describe_days(measure, days)}")
 
 
-def _short(verdict: Verdict) -> str:
+def _short(verdict: RuleVerdict) -> str:
     return "; ".join(f"{each.row.trace}: {each.sentence}" for each in verdict.evidence)
 
 

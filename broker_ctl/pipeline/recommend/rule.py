@@ -43,7 +43,7 @@ RECORDED: Final = "cluster:"
 _MORE_DAYS: Final = "take in more days of history, and back-test again"
 
 
-class Evidence(NamedTuple):
+class BacktestEvidence(NamedTuple):
     """A candidate against the baseline in one measure on one trace.
 
     Attributes:
@@ -73,7 +73,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """On one candidate.
 
     Attributes:
@@ -83,7 +83,7 @@ class Verdict:
     """
 
     candidate: Named
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[BacktestEvidence, ...]
     refusal: str
     held_out: Mapping[Key, HeldOut] = field(default_factory=dict)
 
@@ -94,10 +94,10 @@ def limit_of(candidates: int) -> float:
 
 
 def judge_candidates(
-    tried: Mapping[Named, Sequence[Evidence]],
+    tried: Mapping[Named, Sequence[BacktestEvidence]],
     traces: Sequence[str],
     later: LaterDays = NO_DAYS,
-) -> tuple[Verdict, ...]:
+) -> tuple[RuleVerdict, ...]:
     """All that were tried: the supported first, the best of them at the top.
 
     Of two supported ones that is better which is better in more measures and traces; then which
@@ -117,19 +117,19 @@ def judge_candidates(
 
 
 def _verdict(
-    candidate: Named, found: Sequence[Evidence], traces: Sequence[str], limit: float
-) -> Verdict:
+    candidate: Named, found: Sequence[BacktestEvidence], traces: Sequence[str], limit: float
+) -> RuleVerdict:
     by_place = {(each.row.trace, each.row.measure): each for each in found}
     places = [(trace, measure) for trace in traces for measure in MEASURES]
     evidence = tuple(by_place[place] for place in places if place in by_place)
     for trace, measure in places:
         if (trace, measure) not in by_place:
             refusal = f"on {trace} it was not replayed with the seeds of the baseline"
-            return Verdict(candidate, evidence, refusal)
-    return Verdict(candidate, evidence, _refusal(evidence, traces, limit))
+            return RuleVerdict(candidate, evidence, refusal)
+    return RuleVerdict(candidate, evidence, _refusal(evidence, traces, limit))
 
 
-def _on_later_days(verdict: Verdict, traces: Sequence[str], later: LaterDays) -> Verdict:
+def _on_later_days(verdict: RuleVerdict, traces: Sequence[str], later: LaterDays) -> RuleVerdict:
     """The same, refused where the later days of recorded traffic do not agree."""
     if verdict.refusal:
         return verdict
@@ -172,7 +172,7 @@ def describe_days(measure: str, each: HeldOut) -> str:
     )
 
 
-def _refusal(evidence: Sequence[Evidence], traces: Sequence[str], limit: float) -> str:
+def _refusal(evidence: Sequence[BacktestEvidence], traces: Sequence[str], limit: float) -> str:
     for each in evidence:
         if each.is_worse:
             return f"worse on {each.row.trace}: {each.sentence}"
@@ -183,7 +183,7 @@ def _refusal(evidence: Sequence[Evidence], traces: Sequence[str], limit: float) 
     return ""
 
 
-def _not_better(trace: str, speaking: Sequence[Evidence], limit: float) -> str:
+def _not_better(trace: str, speaking: Sequence[BacktestEvidence], limit: float) -> str:
     promising = [each for each in speaking if each.row.high < 0]
     if not promising:
         return f"no better on {trace}: {'; '.join(each.sentence for each in speaking)}"
@@ -200,13 +200,13 @@ def _not_better(trace: str, speaking: Sequence[Evidence], limit: float) -> str:
     )
 
 
-def _rank(verdict: Verdict, limit: float) -> tuple[bool, int, list[float], Named]:
+def _rank(verdict: RuleVerdict, limit: float) -> tuple[bool, int, list[float], Named]:
     better = sum(each.is_better(limit) for each in verdict.evidence)
     parts = [_relative(verdict, measure) for measure in FOR]
     return bool(verdict.refusal), -better, parts, verdict.candidate
 
 
-def _relative(verdict: Verdict, measure: str) -> float:
+def _relative(verdict: RuleVerdict, measure: str) -> float:
     """Difference as a part of the baseline's mean; 0 where that is 0, or of no trace."""
     rows = [each.row for each in verdict.evidence if each.row.measure == measure]
     parts = [row.difference / row.baseline_mean if row.baseline_mean else 0.0 for row in rows]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from broker_ctl.core.model.broker import printable
-from broker_ctl.pipeline.report.values import TIME, Axis, figure, locator
+from broker_ctl.pipeline.report.values import TIME, ChartAxis, figure, locator
 from broker_ctl.simulation.svg_plots import POINTS_PER_INCH
 
 DAY_MS: Final = 86_400_000
@@ -31,7 +31,7 @@ _BEGINNINGS: Final = ("", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M")
 _CONTEXTS: Final = ("", "%Y", "%Y", "%d %b %Y", "%d %b %Y", "%d %b %Y")
 
 
-class Size(NamedTuple):
+class CanvasSize(NamedTuple):
     """Of a picture, in units of it: on a screen or a telephone that fits it, a pixel each.
 
     Attributes:
@@ -47,7 +47,7 @@ class Size(NamedTuple):
     most_times: int
 
 
-SIZES: Final = (Size("wide", 880, 220, 300, 9), Size("narrow", 360, 180, 0, 6))
+SIZES: Final = (CanvasSize("wide", 880, 220, 300, 9), CanvasSize("narrow", 360, 180, 0, 6))
 _LEFT: Final = 50
 _RIGHT: Final = 16
 _HEAD: Final = 22
@@ -64,7 +64,7 @@ def restyle(style: str) -> str:
     return re.sub("#0000[0-9a-f]{2}", lambda ink: _OF_PAGE[ink[0]], _FONT.sub("", style))
 
 
-def plot(size: Size, x: Axis, y: Axis) -> Axes:
+def plot(size: CanvasSize, x: ChartAxis, y: ChartAxis) -> Axes:
     """With marks on both axes, which end where the values say; time is in days."""
     axes = _axes(size.width, size.height, _LEFT, _HEAD)
     axes.set_title(caption(y), color=INK["soft"])
@@ -75,7 +75,7 @@ def plot(size: Size, x: Axis, y: Axis) -> Axes:
     return axes
 
 
-def strips(size: Size, names: Sequence[str]) -> tuple[Axes, list[tuple[float, float]]]:
+def strips(size: CanvasSize, names: Sequence[str]) -> tuple[Axes, list[tuple[float, float]]]:
     """A strip for each name, from above; and the upper and the lower end of each."""
     texts = [_wrap(name, size.names or size.width - 2 * _RIGHT) for name in names]
     words = _LINE * max((text.count("\n") + 1 for text in texts), default=1)
@@ -94,13 +94,13 @@ def strips(size: Size, names: Sequence[str]) -> tuple[Axes, list[tuple[float, fl
     return axes, [(n + upper, n + 0.92) for n in range(len(names))]
 
 
-def mark_below(axes: Axes, size: Size, x: Axis) -> None:
+def mark_below(axes: Axes, size: CanvasSize, x: ChartAxis) -> None:
     """Marks and words below strips."""
     _mark_x(axes, size, x)
     axes.grid(visible=True, axis="x")
 
 
-def caption(of: Axis) -> str:
+def caption(of: ChartAxis) -> str:
     """What an axis shows, and the unit."""
     return f"{of.says} (UTC)" if of.unit == TIME else f"{of.says}, {of.unit}"
 
@@ -115,7 +115,7 @@ def _axes(width: int, height: int, left: int, head: int) -> Axes:
     return axes
 
 
-def _mark_x(axes: Axes, size: Size, x: Axis) -> None:
+def _mark_x(axes: Axes, size: CanvasSize, x: ChartAxis) -> None:
     axes.set_xlabel(caption(x), color=INK["soft"], loc="left")
     if x.unit == TIME:
         axes.set_xlim(x.low / DAY_MS, x.high / DAY_MS)

@@ -16,17 +16,17 @@ from broker_ctl.pipeline.report.canvas import (
     DAY_MS,
     INK,
     SIZES,
-    Size,
+    CanvasSize,
     mark_below,
     plot,
     restyle,
     strips,
 )
 from broker_ctl.pipeline.report.values import (
-    Bars,
     Chart,
+    ChartBars,
+    ChartLevel,
     Heat,
-    Level,
     Lines,
     Points,
     Stacks,
@@ -41,7 +41,7 @@ _LEVEL_DASHES: Final = ((2, 3), (9, 4))
 _SAID: Final = "The values stand in the table below."
 
 
-class Key(NamedTuple):
+class ChartKey(NamedTuple):
     """What a legend says of one kind of marks: ``shape`` is a line, an area or a point."""
 
     label: str
@@ -53,7 +53,7 @@ class Key(NamedTuple):
 class _Sheet(NamedTuple):
     """One picture of a chart that is being drawn; ``tips`` are filled on the way."""
 
-    size: Size
+    size: CanvasSize
     name: str
     tips: dict[str, list[str]]
 
@@ -82,22 +82,22 @@ def pictures(chart: Chart, name: str) -> Iterator[tuple[str, str]]:
         yield size.name, svg(draw, sheet.name, Words(chart.title, says), tips, restyle)
 
 
-def legend(chart: Chart) -> Iterator[Key]:
+def legend(chart: Chart) -> Iterator[ChartKey]:
     """In the order of the marks; of shades there is none."""
     match chart:
         case Lines():
             for place, series in enumerate(chart.series):
-                yield Key(series.label, "line", _colour(place), _dashes(place))
+                yield ChartKey(series.label, "line", _colour(place), _dashes(place))
             yield from _level_keys(chart.levels)
             if chart.within:
-                yield Key(" to ".join(each.label for each in chart.within), "area", "soft")
+                yield ChartKey(" to ".join(each.label for each in chart.within), "area", "soft")
         case Stacks():
             for place, series in enumerate(chart.series):
-                yield Key(series.label, "box", _colour(place))
+                yield ChartKey(series.label, "box", _colour(place))
         case Points():
             for place, group in enumerate(chart.groups):
-                yield Key(group.label, "point", _colour(place))
-        case Bars():
+                yield ChartKey(group.label, "point", _colour(place))
+        case ChartBars():
             yield from _level_keys(chart.levels)
 
 
@@ -172,7 +172,7 @@ def _heat(sheet: _Sheet, chart: Heat) -> Axes:
     return axes
 
 
-def _bars(sheet: _Sheet, chart: Bars) -> Axes:
+def _bars(sheet: _Sheet, chart: ChartBars) -> Axes:
     names = [f"{bar.label}: {figure(bar.value)}" for bar in chart.bars]
     axes, sides = strips(sheet.size, names)
     mark_below(axes, sheet.size, chart.x)
@@ -200,7 +200,7 @@ _BODIES: Final[Mapping[type, Callable[[_Sheet, Any], Axes]]] = {
     Stacks: _stacks,
     Points: _points,
     Heat: _heat,
-    Bars: _bars,
+    ChartBars: _bars,
 }
 
 
@@ -214,7 +214,7 @@ def _words(chart: Chart) -> str:
     match chart:
         case Heat():
             return f"{chart.says}, {chart.unit}; {len(chart.rows)} rows."
-        case Bars():
+        case ChartBars():
             return f"{chart.x.says}, {chart.x.unit}; {len(chart.bars)} bars."
         case _:
             x, y = chart.x, chart.y
@@ -222,18 +222,18 @@ def _words(chart: Chart) -> str:
             return f"{y.says} ({y.unit}) by {x.says} ({x.unit}), {ends}."
 
 
-def _levels(sheet: _Sheet, levels: Iterable[Level], draw: Callable[..., Any]) -> None:
+def _levels(sheet: _Sheet, levels: Iterable[ChartLevel], draw: Callable[..., Any]) -> None:
     for place, level in enumerate(levels):
         gid = f"{sheet.name}-level-{place}"
         dashes = (0, _LEVEL_DASHES[place % 2])
         draw(level.value, color=INK["level"], linestyle=dashes, linewidth=1.4, gid=gid)
 
 
-def _level_keys(levels: Iterable[Level]) -> Iterator[Key]:
+def _level_keys(levels: Iterable[ChartLevel]) -> Iterator[ChartKey]:
     """Two kinds of dashes: more than two levels no chart has."""
     for place, level in enumerate(levels):
         label = f"{level.label} ({figure(level.value)})"
-        yield Key(label, "line", "level", _LEVEL_DASHES[place % 2])
+        yield ChartKey(label, "line", "level", _LEVEL_DASHES[place % 2])
 
 
 def _box(xs: tuple[float, float], ys: tuple[float, float]) -> list[tuple[float, float]]:

@@ -17,11 +17,11 @@ from broker_ctl.pipeline.report.sections import (
     summary,
     what_if,
 )
-from broker_ctl.pipeline.report.source import Places, Source, cluster_of
+from broker_ctl.pipeline.report.source import Places, ReportSource, cluster_of
 from broker_ctl.pipeline.report.values import Report, Section
 from broker_ctl.pipeline.session import translate_spark_errors
 
-SECTIONS: Final[tuple[Callable[[Source], Section], ...]] = (
+SECTIONS: Final[tuple[Callable[[ReportSource], Section], ...]] = (
     summary.section,
     imbalance.section,
     loads.section,
@@ -54,7 +54,7 @@ def report(
         PipelineError: no profiles, no such cluster, or something cannot be read.
     """
     with translate_spark_errors(places.profiles):
-        source = Source(spark, places, cluster_of(spark, places, cluster))
+        source = ReportSource(spark, places, cluster_of(spark, places, cluster))
         sections: list[Section] = []
         for ask in SECTIONS:
             sections.append(ask(source))

@@ -11,15 +11,15 @@ from broker_ctl.core.model.broker import printable
 from broker_ctl.pipeline.report.charts import highest, legend, pictures
 from broker_ctl.pipeline.report.values import (
     TIME,
-    Bars,
     Chart,
-    Column,
+    ChartBars,
     Heat,
     Lines,
     Points,
     Report,
+    ReportTable,
     Stacks,
-    Table,
+    TableColumn,
     figure,
     moment,
 )
@@ -27,38 +27,38 @@ from broker_ctl.pipeline.report.values import (
 # The values of a chart as a table.
 
 
-_TIME: Final = Column("time", TIME)
+_TIME: Final = TableColumn("time", TIME)
 
 
-def chart_table(chart: Chart) -> Table:
+def chart_table(chart: Chart) -> ReportTable:
     """All values that a chart shows."""
     match chart:
         case Lines() | Stacks():
             more = chart.within if isinstance(chart, Lines) else ()
             series = (*chart.series, *more)
-            columns = tuple(Column(each.label, chart.y.unit) for each in series)
+            columns = tuple(TableColumn(each.label, chart.y.unit) for each in series)
             values = zip(chart.xs, *(each.values for each in series), strict=True)
-            return Table("", (_TIME, *columns), tuple(values))
+            return ReportTable("", (_TIME, *columns), tuple(values))
         case Heat():
-            columns = tuple(Column(each, chart.unit) for each in chart.columns)
+            columns = tuple(TableColumn(each, chart.unit) for each in chart.columns)
             rows = tuple((row.label, *row.values) for row in chart.rows)
-            return Table("", (Column(""), *columns), rows)
-        case Bars():
-            columns = (Column(""), Column(chart.x.says, chart.x.unit))
-            return Table("", columns, tuple((each.label, each.value) for each in chart.bars))
+            return ReportTable("", (TableColumn(""), *columns), rows)
+        case ChartBars():
+            columns = (TableColumn(""), TableColumn(chart.x.says, chart.x.unit))
+            return ReportTable("", columns, tuple((each.label, each.value) for each in chart.bars))
         case Points():
             columns = (
-                Column(""),
-                Column("kind"),
-                Column(chart.x.says, chart.x.unit),
-                Column(chart.y.says, chart.y.unit),
+                TableColumn(""),
+                TableColumn("kind"),
+                TableColumn(chart.x.says, chart.x.unit),
+                TableColumn(chart.y.says, chart.y.unit),
             )
             points = tuple(
                 (point.label, group.label, point.x, point.y)
                 for group in chart.groups
                 for point in group.points
             )
-            return Table("", columns, points)
+            return ReportTable("", columns, points)
 
 
 # The report as one HTML file: no script, and nothing from elsewhere.

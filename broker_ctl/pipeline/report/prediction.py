@@ -10,7 +10,7 @@ from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import relieve
-from broker_ctl.core.strategies.balance.problem import Indices, Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 from broker_ctl.core.strategies.balance.profile import HOURS, NOBODY, profile_placement
 
 # The usual day of the bundles that there are, from the profile of all that there ever were.
@@ -145,7 +145,7 @@ def predict(cluster: Circumstance, band: Band | None = None) -> Prediction:
     for demand in (*by_step, *by_step):
         on = np.bincount(owner, demand, minlength=len(cluster.sizes))
         usages.append(on / cluster.sizes)
-        problem = Problem.plain(demand[:, None], capacity, owner)
+        problem = BalanceProblem.plain(demand[:, None], capacity, owner)
         relief = relieve(problem, band or Band())
         for move in relief.moves:
             owner[move.bundle] = move.destination

@@ -14,7 +14,7 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.filesystem import path_exists, resolve_location
 from broker_ctl.pipeline.profile import RESULTS
-from broker_ctl.pipeline.report.values import Missing, Span, width_of
+from broker_ctl.pipeline.report.values import ChartSpan, Missing, width_of
 from broker_ctl.pipeline.tables import CLUSTER, BatchRow, Table
 from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
@@ -41,7 +41,7 @@ class Places:
     backtest: str | None = None
 
 
-class Source:
+class ReportSource:
     """One cluster of it.
 
     Attributes:
@@ -123,7 +123,7 @@ def cluster_of(spark: SparkSession, places: Places, wanted: str | None) -> str:
     return wanted
 
 
-def place_width_ms(span: Span, samples: int) -> int:
+def place_width_ms(span: ChartSpan, samples: int) -> int:
     """How long a place along the time axis is, so that there are not too many.
 
     Args:
@@ -134,7 +134,7 @@ def place_width_ms(span: Span, samples: int) -> int:
     return width_of(span.to_ms - span.from_ms, max(1, min(MOST_PLACES, samples * 2 // 3)))
 
 
-def hourly_width_ms(span: Span) -> int:
+def hourly_width_ms(span: ChartSpan) -> int:
     """Likewise, of rows that are of an hour each."""
     return max(_HOUR_MS, width_of(span.to_ms - span.from_ms, MOST_PLACES))
 
@@ -156,6 +156,6 @@ def by_place(
     return zip(*(known.get(x, (None,) * width) for x in xs), strict=True)
 
 
-def places_of(span: Span, width_ms: int) -> tuple[int, ...]:
+def places_of(span: ChartSpan, width_ms: int) -> tuple[int, ...]:
     """All of them, whether something happened there or not."""
     return tuple(range(span.from_ms - span.from_ms % width_ms, span.to_ms + 1, width_ms))

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 Value = str | int | float | bool | None
 
 
-class Span(NamedTuple):
+class ChartSpan(NamedTuple):
     """From a moment to another, ms since 1970."""
 
     from_ms: int
@@ -30,7 +30,7 @@ class Missing(NamedTuple):
     command: str
 
 
-class Axis(NamedTuple):
+class ChartAxis(NamedTuple):
     """What is shown along it.
 
     Attributes:
@@ -45,14 +45,14 @@ class Axis(NamedTuple):
     high: float
 
 
-class Level(NamedTuple):
+class ChartLevel(NamedTuple):
     """A value that is marked across a chart."""
 
     label: str
     value: float
 
 
-class Series(NamedTuple):
+class ChartSeries(NamedTuple):
     """One of several in a chart.
 
     Attributes:
@@ -74,13 +74,13 @@ class Lines:
     """
 
     title: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     xs: tuple[int, ...]
     width_ms: int
-    series: tuple[Series, ...]
-    within: tuple[Series, ...] = ()
-    levels: tuple[Level, ...] = ()
+    series: tuple[ChartSeries, ...]
+    within: tuple[ChartSeries, ...] = ()
+    levels: tuple[ChartLevel, ...] = ()
     kind: str = "lines"
 
 
@@ -89,11 +89,11 @@ class Stacks:
     """Values over time, one upon the other; see `Lines`. No value is below 0."""
 
     title: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     xs: tuple[int, ...]
     width_ms: int
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     kind: str = "stacks"
 
 
@@ -109,22 +109,22 @@ class Heat:
     says: str
     unit: str
     columns: tuple[str, ...]
-    rows: tuple[Series, ...]
+    rows: tuple[ChartSeries, ...]
     kind: str = "heat"
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class ChartBars:
     """A bar for each label, from the low end of the axis on."""
 
     title: str
-    x: Axis
-    bars: tuple[Level, ...]
-    levels: tuple[Level, ...] = ()
+    x: ChartAxis
+    bars: tuple[ChartLevel, ...]
+    levels: tuple[ChartLevel, ...] = ()
     kind: str = "bars"
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """One of `Points`."""
 
     label: str
@@ -132,11 +132,11 @@ class Point(NamedTuple):
     y: float
 
 
-class Group(NamedTuple):
+class ChartGroup(NamedTuple):
     """Points of one kind."""
 
     label: str
-    points: tuple[Point, ...]
+    points: tuple[ChartPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +144,16 @@ class Points:
     """Two values of each subject."""
 
     title: str
-    x: Axis
-    y: Axis
-    groups: tuple[Group, ...]
+    x: ChartAxis
+    y: ChartAxis
+    groups: tuple[ChartGroup, ...]
     kind: str = "points"
 
 
-Chart = Lines | Stacks | Heat | Bars | Points
+Chart = Lines | Stacks | Heat | ChartBars | Points
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """Of a table; unit ``UTC`` is time, of values in ms since 1970."""
 
     name: str
@@ -161,7 +161,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Rows of as many values as there are columns.
 
     Attributes:
@@ -169,7 +169,7 @@ class Table:
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: Sequence[tuple[Value, ...]]
     left_out: int = 0
 
@@ -201,10 +201,10 @@ class Section:
     says: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     charts: tuple[Chart, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     source: str = ""
     rows: int = 0
-    span: Span | None = None
+    span: ChartSpan | None = None
     missing: tuple[Missing, ...] = ()
 
 
@@ -213,7 +213,7 @@ class Report:
     """All of it; ``span`` is that of the history."""
 
     cluster: str
-    span: Span | None
+    span: ChartSpan | None
     sections: tuple[Section, ...] = field(default=())
 
     def to_row(self) -> dict[str, Any]:
@@ -253,7 +253,9 @@ def width_of(span_ms: int, most: int) -> int:
     return next((each for each in WIDTHS_MS if span_ms / each <= most), WIDTHS_MS[-1])
 
 
-def axis(says: str, unit: str, values: Iterable[float | None], low: float | None = None) -> Axis:
+def axis(
+    says: str, unit: str, values: Iterable[float | None], low: float | None = None
+) -> ChartAxis:
     """From the lowest value, or ``low``, to the highest one, with round ends."""
     known = [each for each in values if each is not None and math.isfinite(each)]
     start = min(known, default=0.0) if low is None else low
@@ -264,7 +266,9 @@ def axis(says: str, unit: str, values: Iterable[float | None], low: float | None
     for _ in range(2):
         first, *_, last = locator().tick_values(start if low is None else low, end)
         start, end = first, last
-    return Axis(says, unit, round(float(first), 12) if low is None else low, round(float(last), 12))
+    return ChartAxis(
+        says, unit, round(float(first), 12) if low is None else low, round(float(last), 12)
+    )
 
 
 def locator() -> MaxNLocator:

@@ -14,10 +14,10 @@ from broker_ctl.core.history.catalog import (
     POLICY_VERSIONS,
     SESSION_EVENTS,
 )
-from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.cycle_rows import (
     NOTHING_REPORTED,
-    Reported,
+    ReportedRows,
     memory_in_bounds,
     rows_of_view,
 )
@@ -31,12 +31,12 @@ from broker_ctl.core.history.rows import (
     SessionEventRow,
     decision_row,
 )
-from broker_ctl.core.machines.session import Action, State
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles
-from broker_ctl.simulation.model.scenario import Event, EventKind
-from broker_ctl.simulation.replay.cluster import Cause, Moved, Record, Reshaped
-from broker_ctl.simulation.replay.replay import Cycle
+from broker_ctl.simulation.model.scenario import ScenarioEvent, ScenarioEventKind
+from broker_ctl.simulation.replay.cluster import MoveCause, Moved, ReplayRecord, Reshaped
+from broker_ctl.simulation.replay.replay import ReplayCycle
 
 _MINUTE_MS: Final = 60_000
 _DONE: Final = "done"
@@ -45,10 +45,10 @@ _SKIPPED: Final = "skipped"
 _UNCUT: Final = "its owner found no place to cut it at"
 # A moved bundle is taken for another reason than it is given up, where its broker is gone.
 _CAUSES: Final = {
-    Cause.LOAD: (OwnershipCause.TRANSFER, OwnershipCause.TRANSFER),
-    Cause.REFILL: (OwnershipCause.TRANSFER, OwnershipCause.TRANSFER),
-    Cause.DRAIN: (OwnershipCause.DRAIN, OwnershipCause.PLACEMENT),
-    Cause.DEATH: (None, OwnershipCause.PLACEMENT),
+    MoveCause.LOAD: (OwnershipCause.TRANSFER, OwnershipCause.TRANSFER),
+    MoveCause.REFILL: (OwnershipCause.TRANSFER, OwnershipCause.TRANSFER),
+    MoveCause.DRAIN: (OwnershipCause.DRAIN, OwnershipCause.PLACEMENT),
+    MoveCause.DEATH: (None, OwnershipCause.PLACEMENT),
 }
 
 
@@ -79,7 +79,7 @@ class HistoryWriter:
         self._leader = ""
         self._epoch = 0
         self._cycle = 0
-        self._written: Reported = NOTHING_REPORTED
+        self._written: ReportedRows = NOTHING_REPORTED
         self._is_policy_written = False
         self._moves = self._splits = self._merges = 0
         # Splits whose outcome is not known yet.
@@ -88,24 +88,26 @@ class HistoryWriter:
     def begin(self, owners: Iterable[tuple[Bundle, str]]) -> None:
         """Sessions begin, one broker leads, and bundles come to their first owners."""
         for broker in self._present:
-            self._session(broker, 0, Action.BEGIN, State.CONNECTED)
+            self._session(broker, 0, SessionAction.BEGIN, SessionState.CONNECTED)
         self._lead(0)
         for bundle, owner in owners:
             self._change(0, owner, bundle, OwnershipCause.PLACEMENT, is_acquired=True)
 
-    def apply_event(self, event: Event) -> None:
+    def apply_event(self, event: ScenarioEvent) -> None:
         """A broker comes or goes, and perhaps the leader with it."""
         match event.kind:
-            case EventKind.UP if event.broker_id not in self._present:
+            case ScenarioEventKind.UP if event.broker_id not in self._present:
                 self._present = sorted([*self._present, event.broker_id])
-                self._session(event.broker_id, event.minute, Action.BEGIN, State.CONNECTED)
-            case EventKind.DOWN if event.broker_id in self._present:
+                self._session(
+                    event.broker_id, event.minute, SessionAction.BEGIN, SessionState.CONNECTED
+                )
+            case ScenarioEventKind.DOWN if event.broker_id in self._present:
                 # A broker that dies records no event.
                 self._present.remove(event.broker_id)
                 if event.broker_id == self._leader:
                     self._lead(event.minute)
 
-    def write_cycle(self, cycle: Cycle) -> None:
+    def write_cycle(self, cycle: ReplayCycle) -> None:
         """Write a cycle of the leader: its view and its decisions."""
         view = cycle.view
         at_ms = self._start_ms + round(view.taken_at_s * 1000)
@@ -134,7 +136,7 @@ class HistoryWriter:
         self._lead_rows(DECISIONS, done, late_ms)
         self._lead_rows(DECISIONS, skipped, at_ms)
 
-    def write_minute(self, record: Record, owner_of: Callable[[Bundle], str | None]) -> None:
+    def write_minute(self, record: ReplayRecord, owner_of: Callable[[Bundle], str | None]) -> None:
         """What has come of the last minute: bundles that changed hands, or were cut or joined.
 
         Args:
@@ -179,7 +181,7 @@ class HistoryWriter:
         row = LeaderEpochRow(ElectionName.LOAD_BALANCE.value, is_begin=True, detail="")
         self._lead_rows(LEADER_EPOCHS, [row], self._at_ms(minute))
 
-    def _dated(self, kind: Kind[Any], rows: Any) -> Any:
+    def _dated(self, kind: RowKind[Any], rows: Any) -> Any:
         if kind is not BROKER_LOADS:
             return rows
         return [row._replace(reported_at_ms=self._start_ms + row.reported_at_ms) for row in rows]
@@ -215,11 +217,11 @@ class HistoryWriter:
         moment = Moment(broker, self._at_ms(minute) + late_ms)
         self._files.write(OWNERSHIP_CHANGES, [row], moment)
 
-    def _session(self, broker: str, minute: int, event: Action, state: State) -> None:
+    def _session(self, broker: str, minute: int, event: SessionAction, state: SessionState) -> None:
         row = SessionEventRow(event.value, state.value, 1)
         self._files.write(SESSION_EVENTS, [row], Moment(broker, self._at_ms(minute)))
 
-    def _lead_rows(self, kind: Kind[Any], rows: Any, at_ms: int) -> None:
+    def _lead_rows(self, kind: RowKind[Any], rows: Any, at_ms: int) -> None:
         moment = Moment(self._leader, at_ms, self._epoch, self._cycle)
         self._files.write(kind, rows, moment)
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import SparkSession
 
 from broker_ctl.pipeline.session import translate_spark_errors
-from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
+from broker_ctl.pipeline.synthesis.shards import Shard, WrittenShard, write_shard
 
 
-def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[Written]:
+def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[WrittenShard]:
     """Write them all, as many at a time as there are cores; progress is reported a round at a time.
 
     Raises:

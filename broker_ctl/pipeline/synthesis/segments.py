@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.catalog import Stamp
-from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
 from broker_ctl.core.model.counting import batched
 from broker_ctl.pipeline.directories import escape
@@ -65,7 +65,7 @@ class SegmentFiles:
             for each in self._clusters:
                 each.complete()
 
-    def write(self, kind: Kind[Any], rows: Sequence[Any], moment: Moment) -> None:
+    def write(self, kind: RowKind[Any], rows: Sequence[Any], moment: Moment) -> None:
         """Add rows of one moment."""
         self.rows[kind.name] = self.rows.get(kind.name, 0) + len(rows)
         for row in _render_rows(kind, rows):
@@ -88,7 +88,7 @@ class _Cluster:
         self.files = 0
         self.lines = 0
 
-    def write(self, kind: Kind[Any], body: bytes, moment: Moment) -> None:
+    def write(self, kind: RowKind[Any], body: bytes, moment: Moment) -> None:
         """Add a line with the fields of ``body``, a JSON object that is not empty."""
         if not self._open:
             self._began_ms = moment.at_ms
@@ -110,7 +110,7 @@ class _Cluster:
         beside.replace(self._directory / f"{stem}.ndjson.gz")
         self._open = bytearray()
 
-    def _stamp(self, kind: Kind[Any], moment: Moment) -> Stamp:
+    def _stamp(self, kind: RowKind[Any], moment: Moment) -> Stamp:
         writer, at_ms, epoch, cycle = moment
         self._counts[writer] = count = self._counts.get(writer, 0) + 1
         line_id = f"{self._nonce(writer)}-{count}"
@@ -123,7 +123,7 @@ class _Cluster:
         return self._nonces[writer]
 
 
-def _render_rows(kind: Kind[Any], rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+def _render_rows(kind: RowKind[Any], rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
     """Of each line what stands behind its stamp."""
     if kind.is_packed:
         yield from (kind.to_columns(some) for some in batched(rows, ROWS_A_LINE))

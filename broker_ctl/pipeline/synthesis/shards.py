@@ -18,8 +18,8 @@ from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.synthesis.history_writer import HistoryWriter
 from broker_ctl.pipeline.synthesis.segments import SegmentFiles
-from broker_ctl.simulation.replay.cluster import Cluster, by_minute
-from broker_ctl.simulation.replay.replay import POLICIES, Course
+from broker_ctl.simulation.replay.cluster import ReplayCluster, by_minute
+from broker_ctl.simulation.replay.replay import POLICIES, ReplayCourse
 from broker_ctl.simulation.scenarios import BROKERS, BUNDLES_PER_BROKER, scenario
 
 POLICY: Final = "balance"
@@ -51,7 +51,7 @@ class Shard:
     directory: str
 
 
-class Written(NamedTuple):
+class WrittenShard(NamedTuple):
     """What one shard has come to.
 
     Attributes:
@@ -116,7 +116,7 @@ def _endings(extent: Extent) -> list[Sequence[str]]:
     return [_ALIKE[: some + (number < more)] for number in range(replays)]
 
 
-def write_shard(shard: Shard) -> Written:
+def write_shard(shard: Shard) -> WrittenShard:
     """Replay it, and write what the daemons of its clusters would have written.
 
     Raises:
@@ -132,7 +132,7 @@ def write_shard(shard: Shard) -> Written:
             history = HistoryWriter(
                 files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
             )
-            course = Course(plot, contestant.rules, contestant.pace, history.write_cycle)
+            course = ReplayCourse(plot, contestant.rules, contestant.pace, history.write_cycle)
             history.begin(zip(plot.traffic.bundles, plot.owners, strict=True))
             for minute in range(plot.traffic.minutes):
                 for event in events.get(minute, ()):
@@ -143,10 +143,10 @@ def write_shard(shard: Shard) -> Written:
         raise PipelineError(f"{shard.directory}: {error.strerror or error}") from error
     size = len(shard.clusters)
     rows, bundle_rows = sum(files.rows.values()), files.rows[BUNDLE_LOADS.name]
-    return Written(size, files.files, files.lines, rows * size, bundle_rows * size)
+    return WrittenShard(size, files.files, files.lines, rows * size, bundle_rows * size)
 
 
-def _owner_in(cluster: Cluster, bundle: Bundle) -> str | None:
+def _owner_in(cluster: ReplayCluster, bundle: Bundle) -> str | None:
     place = cluster.place_of(bundle)
     return None if place is None else cluster.owner_ids[place]
 

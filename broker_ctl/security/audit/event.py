@@ -148,13 +148,13 @@ MAX_LINE_BYTES: Final = 32_768
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """The end of a chain: sequence number and hash of its last line."""
 
     sequence: int = 0
     hash: str = GENESIS
 
-    def append(self, row: dict[str, Any]) -> tuple[bytes, "Link"]:
+    def append(self, row: dict[str, Any]) -> tuple[bytes, "ChainLink"]:
         """The line of one more event, with its newline, and the new end of the chain."""
         record = {
             **row,
@@ -164,7 +164,7 @@ class Link:
         }
         digest = sha256(encode_sorted(record)).hexdigest()
         line = encode_sorted({**record, "hash": digest}) + b"\n"
-        return line, Link(self.sequence + 1, digest)
+        return line, ChainLink(self.sequence + 1, digest)
 
 
 class BrokenChain(CorruptRecord):
@@ -180,7 +180,7 @@ class BrokenChain(CorruptRecord):
         self.reason = reason
 
 
-def read_link(line: bytes) -> tuple[Link, Link, dict[str, Any]]:
+def read_link(line: bytes) -> tuple[ChainLink, ChainLink, dict[str, Any]]:
     """The link before a line, the link that it is, and its record.
 
     Raises:
@@ -200,7 +200,7 @@ def read_link(line: bytes) -> tuple[Link, Link, dict[str, Any]]:
     content = {name: value for name, value in record.items() if name != "hash"}
     if digest != sha256(encode_sorted(content)).hexdigest():
         raise CorruptRecord("its hash is not that of its content")
-    return Link(sequence - 1, previous), Link(sequence, digest), record
+    return ChainLink(sequence - 1, previous), ChainLink(sequence, digest), record
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class Verified:
 
     first: int = 0
     lines: int = 0
-    end: Link = Link()
+    end: ChainLink = ChainLink()
     has_expected: bool = False
 
 
@@ -238,7 +238,7 @@ def verify(lines: Iterable[bytes], expected: str | None = None) -> Verified:
     return found
 
 
-def _links(lines: Iterable[bytes], found: Verified) -> Iterator[Link]:
+def _links(lines: Iterable[bytes], found: Verified) -> Iterator[ChainLink]:
     for number, line in enumerate(lines, 1):
         try:
             before, link, _ = read_link(line)
@@ -253,7 +253,7 @@ def _links(lines: Iterable[bytes], found: Verified) -> Iterator[Link]:
         yield link
 
 
-def _break(end: Link, before: Link) -> str:
+def _break(end: ChainLink, before: ChainLink) -> str:
     if before.sequence == end.sequence:
         return f"it names another hash than that of line {end.sequence} of the log"
     return f"sequence number {end.sequence + 1} was expected, not {before.sequence + 1}"

@@ -18,7 +18,13 @@ from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import CorruptRecord, StartError
-from broker_ctl.security.audit.event import MAX_LINE_BYTES, AuditEvent, EventKind, Link, read_link
+from broker_ctl.security.audit.event import (
+    MAX_LINE_BYTES,
+    AuditEvent,
+    ChainLink,
+    EventKind,
+    read_link,
+)
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -190,7 +196,7 @@ class AuditFile:
         self._kept = kept
         self._file: int | None = None
         self._size = 0
-        self.end = Link()
+        self.end = ChainLink()
 
     def open(self) -> None:
         """Open the file, and continue its chain.
@@ -262,7 +268,7 @@ class AuditFile:
             raise
         return file, status.st_size
 
-    def _continue(self) -> Link:
+    def _continue(self) -> ChainLink:
         assert self._file is not None
         whole = _cut_partial_line(self._file, self._size)
         if whole != self._size:
@@ -279,7 +285,7 @@ class AuditFile:
         try:
             file = os.open(newest, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
-            return Link()
+            return ChainLink()
         try:
             return _last_link(file, os.fstat(file).st_size, newest)
         finally:
@@ -319,7 +325,7 @@ def _cut_partial_line(file: int, size: int) -> int:
     return whole
 
 
-def _last_link(file: int, size: int, path: Path) -> Link:
+def _last_link(file: int, size: int, path: Path) -> ChainLink:
     start = max(0, size - MAX_LINE_BYTES - 1)
     tail = os.pread(file, size - start, start).removesuffix(b"\n")
     try:
@@ -391,7 +397,7 @@ class AuditLog:
         path = rules.file
         self._file = None if path is None else AuditFile(path, rules.max_bytes, rules.kept)
         self._syslog = AuditSyslog(rules.syslog) if rules.syslog else None
-        self._end = Link()
+        self._end = ChainLink()
         self._queue: deque[AuditEvent] = deque()
         self._changed = asyncio.Event()
         self._refusals = RefusalAggregator()

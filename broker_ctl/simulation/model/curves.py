@@ -9,7 +9,7 @@ from broker_ctl.core.model.load import BundleStats
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTraffic:
+class TopicRates:
     """Traffic of one topic at one moment: messages and bytes a second, open clients."""
 
     msg_rate_in: float = 0.0
@@ -37,9 +37,9 @@ class TopicTraffic:
             self.consumers,
         )
 
-    def scaled(self, factor: float) -> "TopicTraffic":
+    def scaled(self, factor: float) -> "TopicRates":
         """The same clients at ``factor`` times the rates."""
-        return TopicTraffic(
+        return TopicRates(
             self.msg_rate_in * factor,
             self.msg_rate_out * factor,
             self.bytes_in * factor,
@@ -52,7 +52,7 @@ class TopicTraffic:
 class Curve(Protocol):
     """Traffic over time."""
 
-    def at(self, t_s: float) -> TopicTraffic:
+    def at(self, t_s: float) -> TopicRates:
         """The traffic ``t_s`` seconds after the start."""
         ...
 
@@ -61,12 +61,12 @@ class Curve(Protocol):
 class Wave:
     """``base`` that swings by ``amplitude`` (a fraction below 1) once in ``period_s``."""
 
-    base: TopicTraffic
+    base: TopicRates
     amplitude: float = 0.0
     period_s: float = 1.0
     phase_s: float = 0.0
 
-    def at(self, t_s: float) -> TopicTraffic:
+    def at(self, t_s: float) -> TopicRates:
         """The traffic ``t_s`` seconds after the start."""
         if self.amplitude == 0:
             return self.base
@@ -79,9 +79,9 @@ class Steps:
     """``levels[i]`` from ``starts_s[i]`` on; nothing before the first, the last one for ever."""
 
     starts_s: tuple[float, ...]
-    levels: tuple[TopicTraffic, ...]
+    levels: tuple[TopicRates, ...]
 
-    def at(self, t_s: float) -> TopicTraffic:
+    def at(self, t_s: float) -> TopicRates:
         """The traffic ``t_s`` seconds after the start."""
         index = bisect_right(self.starts_s, t_s) - 1
-        return self.levels[index] if index >= 0 else TopicTraffic()
+        return self.levels[index] if index >= 0 else TopicRates()

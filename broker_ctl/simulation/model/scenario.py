@@ -58,7 +58,7 @@ _MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplayPace:
     """Delays, and the frequency of the leader's cycles.
 
     Attributes:
@@ -142,7 +142,7 @@ class Traffic:
         return int(self.bytes_in.shape[0]) * self.cell_min
 
 
-class EventKind(StrEnum):
+class ScenarioEventKind(StrEnum):
     """What may apply_event a broker."""
 
     UP = "up"
@@ -152,7 +152,7 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ScenarioEvent:
     """An event at a broker at the start of a minute.
 
     Attributes:
@@ -162,7 +162,7 @@ class Event:
 
     minute: int
     broker_id: str
-    kind: EventKind
+    kind: ScenarioEventKind
     factor: float = 1.0
 
 
@@ -183,7 +183,7 @@ class Scenario:
     brokers: Mapping[str, Capacity]
     owners: tuple[str, ...]
     absent: frozenset[str] = frozenset()
-    events: tuple[Event, ...] = field(default=())
+    events: tuple[ScenarioEvent, ...] = field(default=())
 
 
 # The load of a scenario by the day, in mean brokers (`core.planning.size_history`).

@@ -24,7 +24,7 @@ from broker_ctl.core.model.load import (
     size_ratios,
 )
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.simulation.replay.cluster import NOBODY, Broker, Cluster
+from broker_ctl.simulation.replay.cluster import NOBODY, Broker, ReplayCluster
 
 # What the brokers report at the end of a minute.
 
@@ -52,7 +52,7 @@ class Reports:
     shape: int
 
 
-def reports_of(cluster: Cluster, minute: int) -> Reports:
+def reports_of(cluster: ReplayCluster, minute: int) -> Reports:
     """The reports of all live brokers on the bundles that they own."""
     owned: NDArray[np.int64] = np.flatnonzero(cluster.owners != NOBODY)
     rates: Floats = cluster.rates[:, owned]
@@ -211,7 +211,7 @@ class Board:
         reports: the newest that it has got; None before the first.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ReplayCluster) -> None:
         self._cluster = cluster
         count = len(cluster.subranges)
         self.reports: Reports | None = None

@@ -16,7 +16,13 @@ from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares, Traffic
+from broker_ctl.simulation.model.scenario import (
+    Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
+    TopicShares,
+    Traffic,
+)
 
 # The record of a replay: usage by minute, and all executed decisions.
 
@@ -25,7 +31,7 @@ from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, Top
 _WARM_UP_MIN: Final = 10
 
 
-class Cause(StrEnum):
+class MoveCause(StrEnum):
     """Why a bundle changed its owner."""
 
     LOAD = "load"
@@ -50,7 +56,7 @@ class Moved:
     destination: str
     bytes_s: float
     reason: Reason
-    cause: Cause
+    cause: MoveCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Replay:
 
 
 @dataclass(slots=True)
-class Record:
+class ReplayRecord:
     """A replay while it is made."""
 
     usage: list[Floats] = field(default_factory=list)
@@ -125,7 +131,7 @@ def after_warm_up(series: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BundlePiece:
     """A part of one of the first bundles.
 
     Attributes:
@@ -138,7 +144,7 @@ class Piece:
     weight: float
     topics: TopicShares
 
-    def within(self, span: BundleRange) -> "Piece":
+    def within(self, span: BundleRange) -> "BundlePiece":
         """What of it lies in ``span``; all of it where it has no topics."""
         inside = [
             (position, share)
@@ -148,7 +154,7 @@ class Piece:
         if len(inside) == len(self.topics.positions):
             return self
         topics = TopicShares(tuple(p for p, _ in inside), tuple(s for _, s in inside))
-        return Piece(self.origin, math.fsum(topics.shares), topics)
+        return BundlePiece(self.origin, math.fsum(topics.shares), topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +168,11 @@ class Subrange:
 
     bundle: Bundle
     text: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BundlePiece, ...]
     topics: int
 
     @classmethod
-    def of(cls, bundle: Bundle, pieces: tuple[Piece, ...]) -> Self:
+    def of(cls, bundle: Bundle, pieces: tuple[BundlePiece, ...]) -> Self:
         """The parcel of these pieces, by their place on the ring."""
         topics = sum(len(piece.topics.positions) for piece in pieces)
         return cls(bundle, str(bundle), pieces, topics)
@@ -244,17 +250,17 @@ class Broker:
         """Whether it came within the last hour: what goes to it then refills it."""
         return self.since is not None and minute - self.since < _HOUR_MIN
 
-    def after(self, event: Event) -> "Broker":
+    def after(self, event: ScenarioEvent) -> "Broker":
         """The broker after an event."""
         match event.kind:
-            case EventKind.UP:
+            case ScenarioEventKind.UP:
                 since = self.since if self.is_up else event.minute
                 return replace(self, is_up=True, is_draining=False, since=since)
-            case EventKind.DOWN:
+            case ScenarioEventKind.DOWN:
                 return replace(self, is_up=False, is_draining=False)
-            case EventKind.DRAIN:
+            case ScenarioEventKind.DRAIN:
                 return replace(self, is_draining=self.is_up)
-            case EventKind.CAPACITY:
+            case ScenarioEventKind.CAPACITY:
                 return replace(self, capacity=self.full.times(event.factor))
 
 
@@ -272,9 +278,9 @@ def build_brokers(scenario: Scenario) -> tuple[Broker, ...]:
     )
 
 
-def by_minute(events: Iterable[Event]) -> dict[int, list[Event]]:
+def by_minute(events: Iterable[ScenarioEvent]) -> dict[int, list[ScenarioEvent]]:
     """Events of each minute, in their order."""
-    found: dict[int, list[Event]] = {}
+    found: dict[int, list[ScenarioEvent]] = {}
     for event in events:
         found.setdefault(event.minute, []).append(event)
     return found
@@ -297,7 +303,7 @@ class Orphan:
     """
 
     former: str
-    cause: Cause
+    cause: MoveCause
     from_minute: int
 
 
@@ -330,7 +336,7 @@ _MINUTE_S: Final = 60.0
 NOBODY: Final = -1
 
 
-class Cluster:
+class ReplayCluster:
     """The state of the cluster, which executed commands change.
 
     Attributes:
@@ -353,7 +359,8 @@ class Cluster:
         traffic = scenario.traffic
         order = sorted(range(len(traffic.bundles)), key=traffic.bundles.__getitem__)
         self.subranges = [
-            Subrange.of(traffic.bundles[i], (Piece(i, 1.0, traffic.topics[i]),)) for i in order
+            Subrange.of(traffic.bundles[i], (BundlePiece(i, 1.0, traffic.topics[i]),))
+            for i in order
         ]
         numbers = [self.brokers[scenario.owners[i]].number for i in order]
         if bundles_per_namespace is not None:
@@ -419,7 +426,7 @@ class Cluster:
         self._earlier[:] = 0.0
         self._measure()
 
-    def apply_event(self, event: Event) -> list[int]:
+    def apply_event(self, event: ScenarioEvent) -> list[int]:
         """Apply an event; returns places of the bundles that lost their owner."""
         broker = self.brokers[event.broker_id].after(event)
         self.brokers[event.broker_id] = broker

@@ -46,15 +46,20 @@ from broker_ctl.core.strategies.splitting.algorithms import (
 )
 from broker_ctl.core.strategies.splitting.candidates import dominant_position, unload_new_bundles
 from broker_ctl.errors import InvariantBroken
-from broker_ctl.simulation.model.scenario import Event, EventKind, Pace, Scenario
+from broker_ctl.simulation.model.scenario import (
+    ReplayPace,
+    Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
+)
 from broker_ctl.simulation.replay.board import Board, Reports, reports_of
 from broker_ctl.simulation.replay.cluster import (
-    Cause,
-    Cluster,
+    MoveCause,
     Moved,
     Orphan,
-    Record,
     Replay,
+    ReplayCluster,
+    ReplayRecord,
     Reshaped,
     by_minute,
     due_orphans,
@@ -76,10 +81,10 @@ class SimulatedExecutor:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ReplayCluster,
         board: Board,
-        record: Record,
-        pace: Pace,
+        record: ReplayRecord,
+        pace: ReplayPace,
         splitting: SplitRules | None,
     ) -> None:
         self._cluster = cluster
@@ -105,21 +110,21 @@ class SimulatedExecutor:
                     assert_never(decision)
         return parts
 
-    def assign(self, assign: Assign, former: str, cause: Cause, minute: int) -> None:
+    def assign(self, assign: Assign, former: str, cause: MoveCause, minute: int) -> None:
         """What has lost its broker goes to another; its clients have noticed by now."""
         place = self._place_of(assign.bundle)
-        wait_s = self._pace.move_s if cause is Cause.DRAIN else self._pace.reconnect_s
+        wait_s = self._pace.move_s if cause is MoveCause.DRAIN else self._pace.reconnect_s
         self._cluster.give(place, assign.destination, 0.0, wait_s)
         self._note(minute, assign, place, former, cause)
 
     def _transfer(self, transfer: Transfer, minute: int, at_s: float) -> None:
         place, pace = self._place_of(transfer.bundle), self._pace
         brokers = self._cluster.brokers
-        cause = Cause.LOAD
+        cause = MoveCause.LOAD
         if brokers[transfer.source].is_draining:
-            cause = Cause.DRAIN
+            cause = MoveCause.DRAIN
         elif brokers[transfer.destination].is_new(minute):
-            cause = Cause.REFILL
+            cause = MoveCause.REFILL
         self._cluster.give(place, transfer.destination, at_s, at_s + pace.move_s)
         ended_s = minute * _MINUTE_S + at_s + pace.unload_s
         if transfer.reason.is_own:
@@ -165,7 +170,7 @@ class SimulatedExecutor:
         return place
 
     def _note(
-        self, minute: int, done: Assign | Transfer, place: int, source: str, cause: Cause
+        self, minute: int, done: Assign | Transfer, place: int, source: str, cause: MoveCause
     ) -> None:
         bytes_s = self._cluster.bytes_of(place)
         self._record.moves.append(
@@ -195,7 +200,7 @@ class Baseline:
     """
 
     rules: CycleRules
-    pace: Pace = field(default_factory=Pace)
+    pace: ReplayPace = field(default_factory=ReplayPace)
     bundles_per_namespace: int | None = None
 
 
@@ -237,7 +242,7 @@ def _balance() -> Baseline:
             splitting=SplitRules(max_share_ratio=0.1, is_unloading=False),
         ),
         # The daemon decides again after five seconds where moves in flight have cut a plan short.
-        Pace(cycles_per_minute=12),
+        ReplayPace(cycles_per_minute=12),
     )
 
 
@@ -264,7 +269,7 @@ POLICIES: Final[Mapping[str, Callable[[], Baseline]]] = MappingProxyType(
 # the same replay to the bit.
 
 
-class Cycle(NamedTuple):
+class ReplayCycle(NamedTuple):
     """One cycle of the simulated leader.
 
     Attributes:
@@ -276,13 +281,13 @@ class Cycle(NamedTuple):
     memory: Any
 
 
-Watch = Callable[[Cycle], None]
+Watch = Callable[[ReplayCycle], None]
 
 
 def replay(
     scenario: Scenario,
     rules: CycleRules,
-    pace: Pace | None = None,
+    pace: ReplayPace | None = None,
     on_minute: Callable[[], None] | None = None,
     *,
     bundles_per_namespace: int | None = None,
@@ -294,7 +299,9 @@ def replay(
     Raises:
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
     """
-    course = Course(scenario, rules, pace or Pace(), bundles_per_namespace=bundles_per_namespace)
+    course = ReplayCourse(
+        scenario, rules, pace or ReplayPace(), bundles_per_namespace=bundles_per_namespace
+    )
     for minute in range(scenario.traffic.minutes):
         course.replay_minute(minute)
         if on_minute is not None:
@@ -302,7 +309,7 @@ def replay(
     return course.record.finished(scenario, tuple(course.cluster.brokers))
 
 
-class Course:
+class ReplayCourse:
     """One replay while it goes on.
 
     Attributes:
@@ -320,13 +327,13 @@ class Course:
         self,
         scenario: Scenario,
         rules: CycleRules,
-        pace: Pace,
+        pace: ReplayPace,
         watch: Watch | None = None,
         *,
         bundles_per_namespace: int | None = None,
     ) -> None:
-        self.cluster = Cluster(scenario, bundles_per_namespace)
-        self.record = Record()
+        self.cluster = ReplayCluster(scenario, bundles_per_namespace)
+        self.record = ReplayRecord()
         self.rules = rules
         self._pace = pace
         self._watch = watch
@@ -357,7 +364,7 @@ class Course:
         if not is_prompt:
             self._under_way.append(reports_of(self.cluster, minute))
 
-    def fork(self, rules: CycleRules) -> "Course":
+    def fork(self, rules: CycleRules) -> "ReplayCourse":
         """A copy of the course that continues under other rules.
 
         What the shedding strategy remembers is kept where it is the same one.
@@ -371,14 +378,14 @@ class Course:
         view = self._board.view(minute)
         self._executor.perform(relocations(view, receivers), minute, 0.0)
 
-    def _apply_event(self, event: Event) -> None:
+    def _apply_event(self, event: ScenarioEvent) -> None:
         was_draining = self.cluster.brokers[event.broker_id].is_draining
         lost = self.cluster.apply_event(event)
-        if event.kind is not EventKind.DOWN:
+        if event.kind is not ScenarioEventKind.DOWN:
             return
         # A broker that stops releases its bundles at once; the session of a dead one must expire
         # first.
-        cause = Cause.DRAIN if was_draining else Cause.DEATH
+        cause = MoveCause.DRAIN if was_draining else MoveCause.DEATH
         from_minute = event.minute if was_draining else event.minute + 1
         for place in lost:
             bundle = self.cluster.subranges[place].bundle
@@ -404,7 +411,7 @@ class Course:
             view = self._board.view(minute, at_s)
             self._memory, plan = decide(self._memory, view, self.rules, is_split_due=number == 0)
             if self._watch is not None:
-                self._watch(Cycle(view, plan, self._memory.memory))
+                self._watch(ReplayCycle(view, plan, self._memory.memory))
             parts = self._executor.perform(plan.decisions, minute, at_s)
             self._spread(parts, minute, at_s)
             if not is_cut_short(plan):

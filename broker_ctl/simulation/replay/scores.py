@@ -11,7 +11,7 @@ from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Scenario, TopicShares, Traffic
 from broker_ctl.simulation.replay.cluster import (
-    Cause,
+    MoveCause,
     Moved,
     Replay,
     after_warm_up,
@@ -193,7 +193,7 @@ def back_and_forth(moves: Iterable[Moved]) -> int:
     lately: deque[Moved] = deque()
     count = 0
     for move in moves:
-        if move.cause is not Cause.LOAD:
+        if move.cause is not MoveCause.LOAD:
             continue
         while lately and move.minute - lately[0].minute > _HOUR_MIN:
             lately.popleft()

@@ -30,7 +30,7 @@ _MAX_QUOTED: Final = 80
 Columns = Mapping[str, Sequence[object] | NDArray[Any]]
 
 
-class Batch(Protocol):
+class RowBatch(Protocol):
     """Some rows of a table; columns are asked for by name."""
 
     @property
@@ -99,7 +99,9 @@ class TableFile:
                 allowed += f" and may be {','.join(self.optional)}"
             raise self.fault(allowed, row)
 
-    def check(self, batch: Batch, column: str, is_right: NDArray[np.bool_], allowed: str) -> None:
+    def check(
+        self, batch: RowBatch, column: str, is_right: NDArray[np.bool_], allowed: str
+    ) -> None:
         """Each value is right.
 
         Raises:
@@ -110,7 +112,7 @@ class TableFile:
             text = repr(batch.value(column, offset))[:_MAX_QUOTED]
             raise self.fault(f"{column} {text}: {allowed}", int(batch.rows[offset]))
 
-    def whole(self, batch: Batch, column: str, most: int) -> NDArray[np.int32]:
+    def whole(self, batch: RowBatch, column: str, most: int) -> NDArray[np.int32]:
         """Whole numbers from 0 to ``most``, which is less than 2^31.
 
         Raises:

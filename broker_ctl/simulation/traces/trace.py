@@ -16,7 +16,7 @@ from typing import Final
 
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import InvalidName, SettingsError
-from broker_ctl.simulation.model.curves import Steps, TopicTraffic
+from broker_ctl.simulation.model.curves import Steps, TopicRates
 
 COLUMNS: Final = ("minute", "topic", "msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
 
@@ -40,7 +40,7 @@ def parse_trace(lines: Iterable[str], source: str) -> Mapping[str, Steps]:
     Raises:
         SettingsError: a malformed line; names source and line.
     """
-    levels: dict[str, dict[int, TopicTraffic]] = defaultdict(dict)
+    levels: dict[str, dict[int, TopicRates]] = defaultdict(dict)
     rows = csv.reader(lines, strict=True)
     try:
         if tuple(next(rows, [])) != COLUMNS:
@@ -58,14 +58,14 @@ def parse_trace(lines: Iterable[str], source: str) -> Mapping[str, Steps]:
     return {topic: _steps(by_minute) for topic, by_minute in sorted(levels.items())}
 
 
-def _parse_row(row: list[str]) -> tuple[int, str, TopicTraffic]:
+def _parse_row(row: list[str]) -> tuple[int, str, TopicRates]:
     if len(row) != len(COLUMNS):
         raise ValueError(f"{len(row)} fields; expected {len(COLUMNS)}: {','.join(COLUMNS)}")
     if not (row[0].isascii() and row[0].isdigit()):
         raise ValueError(f"minute {row[0]!r}: a whole number from 0 on")
     rate_in, rate_out, bytes_in, bytes_out = map(_parse_rate, COLUMNS[2:], row[2:])
     # A trace counts no clients: one on each side that has traffic.
-    traffic = TopicTraffic(
+    traffic = TopicRates(
         rate_in, rate_out, bytes_in, bytes_out, int(rate_in > 0), int(rate_out > 0)
     )
     return int(row[0]), str(Topic.parse(row[1])), traffic
@@ -81,7 +81,7 @@ def _parse_rate(column: str, text: str) -> float:
     return value
 
 
-def _steps(by_minute: Mapping[int, TopicTraffic]) -> Steps:
+def _steps(by_minute: Mapping[int, TopicRates]) -> Steps:
     minutes = sorted(by_minute)
     return Steps(
         tuple(60.0 * minute for minute in minutes),

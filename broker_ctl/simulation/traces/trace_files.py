@@ -40,10 +40,10 @@ from broker_ctl.simulation.model.scenario import (
     MOST_EVENTS,
     MOST_MINUTES,
     MOST_TOPICS,
-    Event,
-    EventKind,
     Rates,
     Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
     TopicShares,
     Traffic,
     broker_ids,
@@ -53,8 +53,8 @@ from broker_ctl.simulation.traces.tables import (
     BATCH_ROWS,
     CSV,
     PARQUET,
-    Batch,
     Columns,
+    RowBatch,
     TableFile,
     csv_batches,
     parquet_batches,
@@ -88,7 +88,7 @@ class _Names:
     rows: list[int] = field(default_factory=list)
     _by_text: dict[str, int] = field(default_factory=dict)
 
-    def of(self, batch: Batch) -> NDArray[np.int32]:
+    def of(self, batch: RowBatch) -> NDArray[np.int32]:
         """The number of each row's bundle."""
         texts = batch.texts("bundle")
         if not self._by_text.keys() >= set(texts):
@@ -112,7 +112,7 @@ class _Names:
         return self.numbers[bundle]
 
 
-def traffic_of(file: TableFile, batches: Iterable[Batch]) -> Traffic:
+def traffic_of(file: TableFile, batches: Iterable[RowBatch]) -> Traffic:
     """The traffic of a trace; what its bundles leave of a ring is filled with silent ones.
 
     Raises:
@@ -159,7 +159,7 @@ def changes(traffic: Traffic) -> Iterator[Columns]:
         }
 
 
-def _gather(file: TableFile, batches: Iterable[Batch], names: _Names) -> _Rows:
+def _gather(file: TableFile, batches: Iterable[RowBatch], names: _Names) -> _Rows:
     parts, count = [], 0
     for batch in batches:
         part = np.empty(len(batch.rows), _ROW)
@@ -233,28 +233,28 @@ TRACE_EVENTS_COLUMNS: Final = ("minute", "broker", "event")
 OPTIONAL: Final = ("factor",)
 _FACTORS: Final = (0.01, 100.0)
 _TRACE_EVENTS_MOST_NAME: Final = 255
-_KINDS: Final = {kind.value: kind for kind in EventKind}
+_KINDS: Final = {kind.value: kind for kind in ScenarioEventKind}
 # What may have befallen a broker last, for something to apply_event it now; None is nothing.
-_AFTER: Final[Mapping[EventKind, frozenset[EventKind | None]]] = {
-    EventKind.UP: frozenset({None, EventKind.DOWN}),
-    EventKind.DOWN: frozenset({None, EventKind.UP, EventKind.DRAIN}),
-    EventKind.DRAIN: frozenset({None, EventKind.UP}),
+_AFTER: Final[Mapping[ScenarioEventKind, frozenset[ScenarioEventKind | None]]] = {
+    ScenarioEventKind.UP: frozenset({None, ScenarioEventKind.DOWN}),
+    ScenarioEventKind.DOWN: frozenset({None, ScenarioEventKind.UP, ScenarioEventKind.DRAIN}),
+    ScenarioEventKind.DRAIN: frozenset({None, ScenarioEventKind.UP}),
 }
-_STATE: Final[Mapping[EventKind | None, str]] = {
-    EventKind.UP: "is there",
-    EventKind.DOWN: "is down",
-    EventKind.DRAIN: "is being drained, and goes down next",
+_STATE: Final[Mapping[ScenarioEventKind | None, str]] = {
+    ScenarioEventKind.UP: "is there",
+    ScenarioEventKind.DOWN: "is down",
+    ScenarioEventKind.DRAIN: "is being drained, and goes down next",
 }
 
 
-def events_of(file: TableFile, batches: Iterable[Batch]) -> tuple[Event, ...]:
+def events_of(file: TableFile, batches: Iterable[RowBatch]) -> tuple[ScenarioEvent, ...]:
     """The events by minute; those of one minute in the order of the file.
 
     Raises:
         SettingsError: a value that is not allowed, an event that cannot follow a broker's last one,
             no rows, too many.
     """
-    placed: list[tuple[int, Event]] = []
+    placed: list[tuple[int, ScenarioEvent]] = []
     for batch in batches:
         placed += _locate_events(file, batch)
         if len(placed) > MOST_EVENTS:
@@ -262,12 +262,12 @@ def events_of(file: TableFile, batches: Iterable[Batch]) -> tuple[Event, ...]:
     if not placed:
         raise file.fault("no rows")
     placed.sort(key=lambda pair: pair[1].minute)
-    last: dict[str, EventKind] = {}
+    last: dict[str, ScenarioEventKind] = {}
     for row, event in placed:
         before = last.get(event.broker_id)
-        if event.kind is EventKind.CAPACITY:
+        if event.kind is ScenarioEventKind.CAPACITY:
             # Who has a capacity is there; what is down stays down.
-            last.setdefault(event.broker_id, EventKind.UP)
+            last.setdefault(event.broker_id, ScenarioEventKind.UP)
         elif before not in _AFTER[event.kind]:
             raise file.fault(f"{event.broker_id}: {event.kind}, but it {_STATE[before]}", row)
         else:
@@ -275,7 +275,7 @@ def events_of(file: TableFile, batches: Iterable[Batch]) -> tuple[Event, ...]:
     return tuple(event for _, event in placed)
 
 
-def _locate_events(file: TableFile, batch: Batch) -> Iterator[tuple[int, Event]]:
+def _locate_events(file: TableFile, batch: RowBatch) -> Iterator[tuple[int, ScenarioEvent]]:
     """The events of some rows, each with its row."""
     minutes = file.whole(batch, "minute", MOST_MINUTES - 1).tolist()
     brokers, kinds = batch.texts("broker"), batch.texts("event")
@@ -284,13 +284,13 @@ def _locate_events(file: TableFile, batch: Batch) -> Iterator[tuple[int, Event]]
     is_kind = np.array([kind in _KINDS for kind in kinds])
     file.check(batch, "event", is_kind, f"one of {', '.join(_KINDS)}")
     events = zip(minutes, brokers, map(_KINDS.__getitem__, kinds), strict=True)
-    has_factor = np.array([kind == EventKind.CAPACITY for kind in kinds])
+    has_factor = np.array([kind == ScenarioEventKind.CAPACITY for kind in kinds])
     factors = _factors(file, batch, has_factor)
     for row, event, factor in zip(batch.rows.tolist(), events, factors, strict=True):
-        yield row, Event(*event, factor)
+        yield row, ScenarioEvent(*event, factor)
 
 
-def _factors(file: TableFile, batch: Batch, has_factor: NDArray[np.bool_]) -> list[float]:
+def _factors(file: TableFile, batch: RowBatch, has_factor: NDArray[np.bool_]) -> list[float]:
     """Of each row; 1 where the event has none."""
     if "factor" not in batch.columns:
         if has_factor.any():
@@ -320,7 +320,7 @@ _MESSAGES_USAGE: Final = MEAN_USAGE / 2
 
 
 def build_trace_scenario(
-    name: str, traffic: Traffic, brokers: int, events: Iterable[Event] = ()
+    name: str, traffic: Traffic, brokers: int, events: Iterable[ScenarioEvent] = ()
 ) -> Scenario:
     """Build a scenario of equal brokers, which the traffic fills to the usual mean usage.
 
@@ -346,19 +346,19 @@ def build_trace_scenario(
     return Scenario(name, traffic, dict.fromkeys(ids, capacity), owners, absent, in_time)
 
 
-def _absent(ids: tuple[str, ...], events: tuple[Event, ...]) -> frozenset[str]:
+def _absent(ids: tuple[str, ...], events: tuple[ScenarioEvent, ...]) -> frozenset[str]:
     """Those whose first event is that they come."""
-    first: dict[str, EventKind | None] = dict.fromkeys(ids)
+    first: dict[str, ScenarioEventKind | None] = dict.fromkeys(ids)
     for event in reversed(events):
         if event.broker_id not in first:
             text = f"{event.kind} of {event.broker_id!r} at minute {event.minute}"
             raise SettingsError(f"events: {text}; the brokers are {ids[0]} to {ids[-1]}")
         first[event.broker_id] = event.kind
-    return frozenset(broker_id for broker_id, kind in first.items() if kind is EventKind.UP)
+    return frozenset(broker_id for broker_id, kind in first.items() if kind is ScenarioEventKind.UP)
 
 
 def _presence(
-    minutes: int, ids: tuple[str, ...], absent: frozenset[str], events: tuple[Event, ...]
+    minutes: int, ids: tuple[str, ...], absent: frozenset[str], events: tuple[ScenarioEvent, ...]
 ) -> NDArray[np.float64]:
     """Number of present brokers by minute, in units of a usual one."""
     factors = dict.fromkeys(ids, 1.0)
@@ -369,13 +369,13 @@ def _presence(
         broker_id = event.broker_id
         before = factors[broker_id] if broker_id in here else 0.0
         match event.kind:
-            case EventKind.UP:
+            case ScenarioEventKind.UP:
                 here.add(broker_id)
-            case EventKind.DOWN:
+            case ScenarioEventKind.DOWN:
                 here.discard(broker_id)
-            case EventKind.CAPACITY:
+            case ScenarioEventKind.CAPACITY:
                 factors[broker_id] = event.factor
-            case EventKind.DRAIN:
+            case ScenarioEventKind.DRAIN:
                 pass
         changes[event.minute] += (factors[broker_id] if broker_id in here else 0.0) - before
     # What is left of sums that should be 0 is not a broker.
@@ -428,7 +428,7 @@ def is_of_bundles(path: Path) -> bool:
         raise _trace(path).fault(str(error)) from error
 
 
-def read_events(path: Path) -> tuple[Event, ...]:
+def read_events(path: Path) -> tuple[ScenarioEvent, ...]:
     """The events of an events file; ``trace_events`` has the format.
 
     Raises:
@@ -459,5 +459,5 @@ def _of_known_format(file: TableFile) -> TableFile:
     return file
 
 
-def _batches(file: TableFile) -> Iterator[Batch]:
+def _batches(file: TableFile) -> Iterator[RowBatch]:
     return csv_batches(file) if file.suffix == CSV else parquet_batches(file)

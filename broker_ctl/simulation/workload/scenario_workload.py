@@ -25,7 +25,7 @@ _TRACE_BROKERS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WorkloadSource:
     """Where a scenario comes from: its name, or files.
 
     Attributes:
@@ -42,7 +42,7 @@ class Source:
 
 # Replays of the same scenario follow each other.
 @lru_cache(maxsize=1)
-def scenario_of(source: Source) -> Scenario:
+def scenario_of(source: WorkloadSource) -> Scenario:
     """Drawn, or read.
 
     Raises:

@@ -14,7 +14,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import RING_HIGH, Bundle, Namespace, Topic, ring_hash
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.curves import Curve, TopicTraffic, Wave
+from broker_ctl.simulation.model.curves import Curve, TopicRates, Wave
 from broker_ctl.simulation.traces.trace import read_trace
 
 # Topics by their place on the ring: names that hash to a wanted position.
@@ -252,13 +252,13 @@ def _skewed(rng: random.Random) -> tuple[TopicLoad, ...]:
 
 def _steady(_: random.Random) -> tuple[TopicLoad, ...]:
     """Equal rates that do not change."""
-    curve = Wave(TopicTraffic(50.0, 50.0, 51_200.0, 51_200.0, 1, 1))
+    curve = Wave(TopicRates(50.0, 50.0, 51_200.0, 51_200.0, 1, 1))
     return tuple(TopicLoad.of(f"{_NAMESPACE}/topic-{i:03}", curve) for i in range(_TOPICS))
 
 
 def _quiet(_: random.Random) -> tuple[TopicLoad, ...]:
     """The topics are there, and nobody uses them."""
-    curve = Wave(TopicTraffic())
+    curve = Wave(TopicRates())
     return tuple(TopicLoad.of(f"{_NAMESPACE}/topic-{i:03}", curve) for i in range(_TOPICS))
 
 
@@ -271,7 +271,7 @@ def _log_normal_topic(index: int, rng: random.Random) -> TopicLoad:
 
 
 def _wave(rate_in: float, rate_out: float, message_bytes: int, rng: random.Random) -> Wave:
-    traffic = TopicTraffic(
+    traffic = TopicRates(
         rate_in,
         rate_out,
         rate_in * message_bytes,

@@ -39,7 +39,7 @@ _PREFIX: Final = 9
 RESULT_BYTES: Final = 88
 
 
-class Kind:
+class EntryKind:
     """Nodes of similar size: their paths have the same first characters and the same depth."""
 
     __slots__ = ("mean_bytes", "spread_bytes")
@@ -66,10 +66,10 @@ class ReplySizes:
     """The size estimates by kind, bounded in number."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, int], Kind] = {}
-        self._others = Kind()
+        self._kinds: dict[tuple[str, int], EntryKind] = {}
+        self._others = EntryKind()
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> EntryKind:
         """The kind of ``path``."""
         key = (path[1:_PREFIX], path.count("/"))
         found = self._kinds.get(key)
@@ -78,7 +78,7 @@ class ReplySizes:
         if len(self._kinds) >= _MOST_KINDS:
             # All new paths share one kind, and estimates are worse.
             return self._others
-        return self._kinds.setdefault(key, Kind())
+        return self._kinds.setdefault(key, EntryKind())
 
 
 # Order of requests on a path: first come, first served, whatever their lane.
@@ -303,7 +303,7 @@ OVERHEAD_BYTES: Final = 64
 Compatibility = tuple[tuple[Check, ...], bool]
 
 
-class Entry:
+class BatchEntry:
     """One request: it waits for its turn on its paths, then for its batch, then for its answer.
 
     Attributes:
@@ -333,7 +333,7 @@ class Entry:
             self.future.set_exception(_copy(error))
 
 
-class ReadEntry(Read, Entry):
+class ReadEntry(Read, BatchEntry):
     """A read; it shares its path.
 
     Attributes:
@@ -344,7 +344,7 @@ class ReadEntry(Read, Entry):
 
     weight = 1
     alone: Sequence[str] = ()
-    kind: Kind
+    kind: EntryKind
 
     def __init__(
         self,
@@ -371,7 +371,7 @@ class ReadEntry(Read, Entry):
         return (self.path,)
 
 
-class WriteEntry(Entry):
+class WriteEntry(BatchEntry):
     """A write, or a transaction, which is never divided.
 
     Attributes:

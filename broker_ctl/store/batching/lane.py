@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError, Throttled
-from broker_ctl.store.batching.entries import Entry, Settling, WriteEntry
+from broker_ctl.store.batching.entries import BatchEntry, Settling, WriteEntry
 from broker_ctl.store.batching.rules import BatchMetrics, BatchRules
 from broker_ctl.store.interface import BulkStore, RequestClass
 from broker_ctl.tasks import TaskScope
@@ -40,13 +40,13 @@ class Backpressure:
         self._clock = clock
         self._max_requests = most
         self._max_wait_s = max_wait_s
-        self._entries: dict[Entry, None] = {}
+        self._entries: dict[BatchEntry, None] = {}
         self._check_timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: BatchEntry) -> None:
         """Add a request.
 
         Raises:
@@ -63,7 +63,7 @@ class Backpressure:
         if len(self._entries) >= self._max_requests:
             raise self._refusal()
 
-    def remove(self, entries: Iterable[Entry]) -> None:
+    def remove(self, entries: Iterable[BatchEntry]) -> None:
         """Remove requests whose batch is sent."""
         for entry in entries:
             self._entries.pop(entry, None)
@@ -224,7 +224,7 @@ class AdaptiveWindow:
 # Two requests that were sent alone, and the batch of those that came in the same turn.
 _MOST_AT_ONCE: Final = 3
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=BatchEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class LaneDependencies:
     settling: Settling
     request_class: RequestClass
 
-    def deadline_s(self, batch: Iterable[Entry]) -> float:
+    def deadline_s(self, batch: Iterable[BatchEntry]) -> float:
         """When the oldest of a batch must have ended, on the loop's clock."""
         waited_s = self.clock.now_s() - min(entry.made_s for entry in batch)
         left_s = self.rules.operation_timeout_s - waited_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.entries import Entry
+from broker_ctl.store.batching.entries import BatchEntry
 
 # Rules of batching, as values.
 
@@ -67,7 +67,7 @@ class BatchMetrics:
         self._name = name
 
     @contextmanager
-    def sending(self, batch: Sequence[Entry]) -> Iterator[None]:
+    def sending(self, batch: Sequence[BatchEntry]) -> Iterator[None]:
         """Time the first step of the task that packs a batch and hands it to the connection.
 
         A loop runs ready callbacks in order, so callbacks that are scheduled directly before and
@@ -95,11 +95,11 @@ class BatchMetrics:
         if kind is not None:
             self._latency[kind, is_success].observe(took_s * 1000)
 
-    def observe_success(self, kind: str, entries: Iterable[Entry]) -> None:
+    def observe_success(self, kind: str, entries: Iterable[BatchEntry]) -> None:
         """Record the latency of answered requests of one kind."""
         self._latency[kind, True].observe_many(self._took_ms(entries))
 
-    def observe_failure(self, kind: str, entries: Iterable[Entry]) -> None:
+    def observe_failure(self, kind: str, entries: Iterable[BatchEntry]) -> None:
         """Record the latency of failed requests of one kind."""
         self._latency[kind, False].observe_many(self._took_ms(entries))
 
@@ -111,6 +111,6 @@ class BatchMetrics:
         """Count a batch that one of its writes rolled back."""
         self._rollbacks.add(self._name)
 
-    def _took_ms(self, entries: Iterable[Entry]) -> list[float]:
+    def _took_ms(self, entries: Iterable[BatchEntry]) -> list[float]:
         now_s = self._clock.now_s()
         return [(now_s - entry.made_s) * 1000 for entry in entries]

@@ -17,7 +17,7 @@ from broker_ctl.core.cluster.directives import (
     MaintenanceWindow,
     Pause,
 )
-from broker_ctl.core.planning.approval import Fate, Fates, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate, Fates
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
 from broker_ctl.store.records.fields import Fields, with_format_version
@@ -206,7 +206,7 @@ class PlanProgress:
         note: why it was stopped.
     """
 
-    state: State
+    state: ApprovalState
     fates: Fates
     changed_ms: int
     note: str = ""
@@ -248,9 +248,9 @@ def _order_row(order: AuditInfo) -> dict[str, Any]:
     return {"sinceMs": order.at_ms, "by": order.who, "reason": order.why}
 
 
-def _state(text: str) -> State:
+def _state(text: str) -> ApprovalState:
     try:
-        return State(text)
+        return ApprovalState(text)
     except ValueError:
         raise InvalidName(f"{text[:40]!r} is not a state of a plan") from None
 

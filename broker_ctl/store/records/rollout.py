@@ -7,8 +7,8 @@ from typing import Any, Final, Self, TypeVar
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.directives import AuditInfo
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
-from broker_ctl.core.rollout.machine import State
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
+from broker_ctl.core.rollout.machine import RolloutState
 from broker_ctl.core.rollout.rollout import MOST_NOTE, BrokerProgress, Rollout, RolloutTerms
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.fields import Fields, with_format_version
@@ -50,7 +50,7 @@ class RolloutRecord:
                 ),
                 batches,
                 brokers,
-                fields.parsed("state", _parser(State)),
+                fields.parsed("state", _parser(RolloutState)),
                 fields.integer("moves", 0),
                 fields.integer("leastMoves", 0),
                 fields.number("msgRate"),

@@ -24,8 +24,8 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.resolve import (
-    Sender,
-    Verdict,
+    WriteSender,
+    WriteVerdict,
     is_numbered,
     judge,
     results,
@@ -210,19 +210,19 @@ class Requests:
         except (TimeoutError, errors.StoreError) as error:
             # No error of these reads is an answer to the write.
             raise lost from error
-        verdict = judge(operations, nodes, Sender(lost.session_id, lost.zxid_before))
+        verdict = judge(operations, nodes, WriteSender(lost.session_id, lost.zxid_before))
         # Check the session only now: it may have expired while the nodes were read, and its
         # ephemerals with it.
         if self._session.session_id != lost.session_id and (
-            verdict is Verdict.NOT_APPLIED or any(_is_ephemeral(op) for op in operations)
+            verdict is WriteVerdict.NOT_APPLIED or any(_is_ephemeral(op) for op in operations)
         ):
             raise errors.SessionExpired(f"{lost}; its session is gone") from lost
-        if verdict is Verdict.NOT_APPLIED:
+        if verdict is WriteVerdict.NOT_APPLIED:
             return None
-        if verdict is Verdict.UNKNOWN:
+        if verdict is WriteVerdict.UNKNOWN:
             raise lost
         resolved = results(operations, nodes)
-        return tuple(lost if isinstance(result, Verdict) else result for result in resolved)
+        return tuple(lost if isinstance(result, WriteVerdict) else result for result in resolved)
 
     async def _nodes(self, operations: Sequence[Operation], end_s: float) -> dict[str, Versioned]:
         """The nodes of the operations, as they are after everything that was sent before."""

@@ -30,7 +30,7 @@ from broker_ctl.store.interface import (
 )
 
 
-class Verdict(Enum):
+class WriteVerdict(Enum):
     """Whether a write was applied."""
 
     APPLIED = auto()
@@ -39,7 +39,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class WriteSender:
     """The sender of the write.
 
     Its session then, and the newest zxid that it had observed before.
@@ -57,15 +57,15 @@ def is_numbered(operation: Operation) -> bool:
 def judge(
     operations: Sequence[Operation],
     nodes: Mapping[str, Versioned | None],
-    sender: Sender,
-) -> Verdict:
+    sender: WriteSender,
+) -> WriteVerdict:
     """Whether ``operations``, sent as one, were applied, seen from their nodes as they are now."""
     if len(operations) == 1:
         if is_numbered(operations[0]):
-            return Verdict.UNKNOWN
+            return WriteVerdict.UNKNOWN
         return _judge_one(operations[0], nodes.get(operations[0].path), sender)
     if all(isinstance(operation, Check) for operation in operations):
-        return Verdict.NOT_APPLIED
+        return WriteVerdict.NOT_APPLIED
     # Of several operations on one path only the last one is visible.
     last = {
         operation.path: operation
@@ -74,9 +74,9 @@ def judge(
     }
     if last and all(isinstance(operation, Delete) for operation in last.values()):
         verdicts = {_judge_delete(nodes.get(path), sender) for path in last}
-        if Verdict.NOT_APPLIED in verdicts:
-            return Verdict.NOT_APPLIED
-        return Verdict.UNKNOWN if Verdict.UNKNOWN in verdicts else Verdict.APPLIED
+        if WriteVerdict.NOT_APPLIED in verdicts:
+            return WriteVerdict.NOT_APPLIED
+        return WriteVerdict.UNKNOWN if WriteVerdict.UNKNOWN in verdicts else WriteVerdict.APPLIED
     evidence = [_evidence(operation, nodes.get(path), sender) for path, operation in last.items()]
     return _VERDICTS[min(evidence, default=_Evidence.DOUBT)]
 
@@ -84,7 +84,7 @@ def judge(
 def results(
     operations: Sequence[Operation],
     nodes: Mapping[str, Versioned | None],
-) -> list[Result | Verdict]:
+) -> list[Result | WriteVerdict]:
     """What the lost reply to applied operations said; UNKNOWN where a node does not show it now.
 
     A later Stat must never pass for the operation's own: its version would let the caller write
@@ -98,18 +98,20 @@ def results(
         if isinstance(operation, Check | Delete)
         else _result(operation, nodes.get(operation.path), zxid)
         if times[operation.path] == 1
-        else Verdict.UNKNOWN
+        else WriteVerdict.UNKNOWN
         for operation in operations
     ]
 
 
-def _result(operation: Create | SetData, node: Versioned | None, zxid: int) -> Result | Verdict:
+def _result(
+    operation: Create | SetData, node: Versioned | None, zxid: int
+) -> Result | WriteVerdict:
     if node is None or node.stat.mzxid != zxid or node.data != operation.data:
-        return Verdict.UNKNOWN
+        return WriteVerdict.UNKNOWN
     if isinstance(operation, Create):
-        return node if node.stat.version == 0 else Verdict.UNKNOWN
+        return node if node.stat.version == 0 else WriteVerdict.UNKNOWN
     is_own = operation.version in {ANY_VERSION, node.stat.version - 1}
-    return node.stat if is_own else Verdict.UNKNOWN
+    return node.stat if is_own else WriteVerdict.UNKNOWN
 
 
 class _Evidence(IntEnum):
@@ -127,24 +129,24 @@ class _Evidence(IntEnum):
 
 
 _VERDICTS: Final = {
-    _Evidence.REFUTED: Verdict.NOT_APPLIED,
-    _Evidence.PROVEN: Verdict.APPLIED,
-    _Evidence.DOUBT: Verdict.UNKNOWN,
-    _Evidence.SILENT: Verdict.NOT_APPLIED,
+    _Evidence.REFUTED: WriteVerdict.NOT_APPLIED,
+    _Evidence.PROVEN: WriteVerdict.APPLIED,
+    _Evidence.DOUBT: WriteVerdict.UNKNOWN,
+    _Evidence.SILENT: WriteVerdict.NOT_APPLIED,
 }
 
 
-def _evidence(operation: Operation, found: Versioned | None, sender: Sender) -> _Evidence:
+def _evidence(operation: Operation, found: Versioned | None, sender: WriteSender) -> _Evidence:
     verdict = _judge_one(operation, found, sender)
-    if isinstance(operation, Create) and verdict is Verdict.NOT_APPLIED:
+    if isinstance(operation, Create) and verdict is WriteVerdict.NOT_APPLIED:
         is_old = found is not None and found.stat.czxid <= sender.zxid_before
         return _Evidence.REFUTED if is_old else _Evidence.SILENT
-    if verdict is Verdict.UNKNOWN or found is None:
+    if verdict is WriteVerdict.UNKNOWN or found is None:
         return _Evidence.DOUBT  # a missing node does not show who deleted it
-    return _Evidence.REFUTED if verdict is Verdict.NOT_APPLIED else _Evidence.PROVEN
+    return _Evidence.REFUTED if verdict is WriteVerdict.NOT_APPLIED else _Evidence.PROVEN
 
 
-def _judge_one(operation: Operation, found: Versioned | None, sender: Sender) -> Verdict:
+def _judge_one(operation: Operation, found: Versioned | None, sender: WriteSender) -> WriteVerdict:
     match operation:
         case Create():
             return _judge_create(operation, found, sender)
@@ -153,40 +155,44 @@ def _judge_one(operation: Operation, found: Versioned | None, sender: Sender) ->
         case Delete():
             return _judge_delete(found, sender)
         case Check():
-            return Verdict.NOT_APPLIED  # a check changes nothing, and may be sent again
+            return WriteVerdict.NOT_APPLIED  # a check changes nothing, and may be sent again
 
 
-def _judge_create(operation: Create, found: Versioned | None, sender: Sender) -> Verdict:
+def _judge_create(operation: Create, found: Versioned | None, sender: WriteSender) -> WriteVerdict:
     # If the node is not ours, the server answers the retry with NodeExists, which is true.
     if found is None or found.stat.czxid <= sender.zxid_before:
-        return Verdict.NOT_APPLIED
+        return WriteVerdict.NOT_APPLIED
     owner = found.stat.ephemeral_owner if found.stat.is_ephemeral else 0
     if owner != (sender.session_id if operation.mode.is_ephemeral else 0):
-        return Verdict.NOT_APPLIED
+        return WriteVerdict.NOT_APPLIED
     if found.stat.version:
-        return Verdict.UNKNOWN  # overwritten: the data that it was created with is not visible
-    return Verdict.APPLIED if found.data == operation.data else Verdict.NOT_APPLIED
+        return WriteVerdict.UNKNOWN  # overwritten: the data that it was created with is not visible
+    return WriteVerdict.APPLIED if found.data == operation.data else WriteVerdict.NOT_APPLIED
 
 
-def _judge_set(operation: SetData, found: Versioned | None, sender: Sender) -> Verdict:
+def _judge_set(operation: SetData, found: Versioned | None, sender: WriteSender) -> WriteVerdict:
     # The server answers the retry with NoNode or BadVersion where that is true.
     if found is None or found.stat.mzxid <= sender.zxid_before:
-        return Verdict.NOT_APPLIED
+        return WriteVerdict.NOT_APPLIED
     if found.stat.czxid > sender.zxid_before:
-        return Verdict.UNKNOWN  # another node of the same name: the fate of ours is unknown
+        return WriteVerdict.UNKNOWN  # another node of the same name: the fate of ours is unknown
     is_equal = found.data == operation.data
     if operation.version == ANY_VERSION:
-        return Verdict.APPLIED if is_equal else Verdict.UNKNOWN
+        return WriteVerdict.APPLIED if is_equal else WriteVerdict.UNKNOWN
     if found.stat.version == operation.version + 1:
-        return Verdict.APPLIED if is_equal else Verdict.NOT_APPLIED
-    return Verdict.NOT_APPLIED if found.stat.version <= operation.version else Verdict.UNKNOWN
+        return WriteVerdict.APPLIED if is_equal else WriteVerdict.NOT_APPLIED
+    return (
+        WriteVerdict.NOT_APPLIED
+        if found.stat.version <= operation.version
+        else WriteVerdict.UNKNOWN
+    )
 
 
-def _judge_delete(found: Versioned | None, sender: Sender) -> Verdict:
+def _judge_delete(found: Versioned | None, sender: WriteSender) -> WriteVerdict:
     if found is None:
         # The node is absent, as the delete wanted, no matter which client deleted it.
-        return Verdict.APPLIED
+        return WriteVerdict.APPLIED
     # A younger node may have been created after the delete, or may be the one to delete: the sender
     # need not have observed every change before.
     is_old = found.stat.czxid <= sender.zxid_before
-    return Verdict.NOT_APPLIED if is_old else Verdict.UNKNOWN
+    return WriteVerdict.NOT_APPLIED if is_old else WriteVerdict.UNKNOWN

@@ -74,7 +74,7 @@ _NO_QUORUM: Final = "not currently serving requests"
 _TEXT: Final = 200
 
 
-class State(StrEnum):
+class ServerState(StrEnum):
     """Role of the server in the ensemble."""
 
     LEADER = "leader"
@@ -88,7 +88,9 @@ class State(StrEnum):
 
 
 # A server that knows its leader is part of a quorum.
-LED: Final = frozenset({State.LEADER, State.FOLLOWER, State.OBSERVER, State.STANDALONE})
+LED: Final = frozenset(
+    {ServerState.LEADER, ServerState.FOLLOWER, ServerState.OBSERVER, ServerState.STANDALONE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Standing:
     """
 
     server: str
-    state: State
+    state: ServerState
     version: str = ""
     zxid: str = ""
     connections: str = ""
@@ -150,7 +152,7 @@ class Outlook:
         log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
         # The outage may have ended while a silent server was waited for.
         if self._report is not None and outage == self._outages:
-            self._report(sum(one.state is State.NOT_SERVING for one in standings))
+            self._report(sum(one.state is ServerState.NOT_SERVING for one in standings))
 
     def on_session(self) -> None:
         """A server has granted a session, so it has a quorum."""
@@ -166,24 +168,26 @@ async def ask(
     try:
         answer = await send_word(server, "srvr", limit_s=limit_s, tls=tls)
     except TimeoutError:
-        return Standing(str(server), State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
+        return Standing(
+            str(server), ServerState.UNREACHABLE, note=f"no answer within {limit_s:g} s"
+        )
     except OSError as error:
-        return Standing(str(server), State.UNREACHABLE, note=str(error))
+        return Standing(str(server), ServerState.UNREACHABLE, note=str(error))
     return read(str(server), answer)
 
 
 def read(server: str, reply_text: str) -> Standing:
     """Parse the answer to ``srvr``."""
     if _NO_QUORUM in reply_text:
-        return Standing(server, State.NOT_SERVING, note="it is up and has no quorum")
+        return Standing(server, ServerState.NOT_SERVING, note="it is up and has no quorum")
     facts = {
         key.strip(): value.strip() for key, _, value in map(_split_line, reply_text.splitlines())
     }
     mode = facts.get("Mode", "")
-    known = next((state for state in LED | {State.READ_ONLY} if state == mode), None)
+    known = next((state for state in LED | {ServerState.READ_ONLY} if state == mode), None)
     if known is None:
         note = " ".join(reply_text.split())[:_TEXT] or "an empty answer"
-        return Standing(server, State.UNKNOWN, note=note)
+        return Standing(server, ServerState.UNKNOWN, note=note)
     return Standing(
         server,
         known,
@@ -200,8 +204,10 @@ def _split_line(line: str) -> tuple[str, str, str]:
 def verdict(standings: Sequence[Standing]) -> tuple[bool, str]:
     """Whether the ensemble serves, and a sentence for the operator."""
     led = [one for one in standings if one.state in LED]
-    leader = next((one for one in led if one.state in {State.LEADER, State.STANDALONE}), None)
-    up = [one for one in standings if one.state is State.NOT_SERVING]
+    leader = next(
+        (one for one in led if one.state in {ServerState.LEADER, ServerState.STANDALONE}), None
+    )
+    up = [one for one in standings if one.state is ServerState.NOT_SERVING]
     count = len(standings)
     if leader is not None and len(led) == count:
         return True, f"{leader.server} is the {leader.state}; all {count} serve"

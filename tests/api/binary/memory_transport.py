@@ -2,18 +2,18 @@
 
 import asyncio
 
-from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.connection import BinaryConnection
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
-from broker_ctl.api.binary.replies import Frames
+from broker_ctl.api.binary.replies import BinaryFrames
 
 
 class MemoryTransport(asyncio.Transport):
     """Keeps what the server writes; the test is the client."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: BinaryConnection) -> None:
         super().__init__()
         self._connection = connection
-        self._heard = Frames()
+        self._heard = BinaryFrames()
         self.is_read = True
         self.has_ended = False  # by the end of the stream
         self.is_aborted = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ssl import SSLContext
 from typing import Any, Final
 
-from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryListener, BinaryRules
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.clock import SystemClock
@@ -105,8 +105,8 @@ class Served:
             self.dependencies,
             rules,
             (
-                Listener("127.0.0.1", 0, "plainPort"),
-                Listener("127.0.0.1", 0, "tlsPort", tls or serving_context()),
+                BinaryListener("127.0.0.1", 0, "plainPort"),
+                BinaryListener("127.0.0.1", 0, "tlsPort", tls or serving_context()),
             ),
         )
 

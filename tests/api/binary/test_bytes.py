@@ -6,7 +6,7 @@ from google.protobuf.message import EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from broker_ctl.api.binary import replies
-from broker_ctl.api.binary.conversation import FIELDS, Act, State, act_on
+from broker_ctl.api.binary.conversation import FIELDS, Act, ConversationState, act_on
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     DESCRIPTOR,
@@ -150,7 +150,7 @@ def test_each_command_is_known_by_its_number() -> None:
 
 def test_a_request_that_is_refused_has_its_id_alone() -> None:
     for number in FIELDS:
-        if act_on(State.CONNECTED, number) is Act.REFUSE:
+        if act_on(ConversationState.CONNECTED, number) is Act.REFUSE:
             described = BaseCommand.DESCRIPTOR.fields_by_number[number].message_type
             assert described is not None
             assert list(described.fields_by_name) == ["request_id"]

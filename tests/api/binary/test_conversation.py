@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.api.binary.conversation import FIELDS, OF_SERVERS, Act, State, act_on
+from broker_ctl.api.binary.conversation import FIELDS, OF_SERVERS, Act, ConversationState, act_on
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
 from broker_ctl.api.binary.replies import NO_REQUEST
@@ -24,7 +24,7 @@ TOPIC = "persistent://t/ns/x"
 SECRET = "a-secret-of-sixteen"
 OTHER_SECRET = "another-secret-of-more"
 TOKENS = Authenticator([StaticTokens.parse(f"admin:{SECRET}\napp:{OTHER_SECRET}")])
-REFUSED = [kind for kind in CommandType if act_on(State.CONNECTED, kind) is Act.REFUSE]
+REFUSED = [kind for kind in CommandType if act_on(ConversationState.CONNECTED, kind) is Act.REFUSE]
 WITH_IDS = [kind for kind in REFUSED if kind in FIELDS]
 
 

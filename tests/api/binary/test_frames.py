@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.api.binary.replies import MAX_COMMAND_BYTES, Frames, MalformedFrame, frame
+from broker_ctl.api.binary.replies import MAX_COMMAND_BYTES, BinaryFrames, MalformedFrame, frame
 
 COMMANDS = st.lists(st.binary(max_size=300), max_size=8)
 
 
-def taken(frames: Frames) -> list[bytes]:
+def taken(frames: BinaryFrames) -> list[bytes]:
     found = []
     while (command := frames.next()) is not None:
         found.append(command)
@@ -24,7 +24,7 @@ def test_commands_come_out_whole_wherever_the_stream_is_cut(
 ) -> None:
     stream = b"".join(map(frame, commands))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
-    frames, found = Frames(), []
+    frames, found = BinaryFrames(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         frames.feed(stream[start:end])
         found += taken(frames)
@@ -35,7 +35,7 @@ def test_commands_come_out_whole_wherever_the_stream_is_cut(
 def test_commands_wait_for_their_reader(commands: list[bytes], data: st.DataObject) -> None:
     # As they do while a client has as many requests in progress as it may.
     stream = b"".join(map(frame, commands))
-    frames, found = Frames(), []
+    frames, found = BinaryFrames(), []
     for start in range(0, len(stream), 50):
         frames.feed(stream[start : start + 50])
         if data.draw(st.booleans()) and (command := frames.next()) is not None:
@@ -44,7 +44,7 @@ def test_commands_wait_for_their_reader(commands: list[bytes], data: st.DataObje
 
 
 def test_a_stream_of_single_bytes_is_a_stream() -> None:
-    stream, frames, found = frame(b"a" * 1000) + frame(b""), Frames(), []
+    stream, frames, found = frame(b"a" * 1000) + frame(b""), BinaryFrames(), []
     for byte in stream:
         frames.feed(bytes([byte]))
         found += taken(frames)
@@ -52,7 +52,7 @@ def test_a_stream_of_single_bytes_is_a_stream() -> None:
 
 
 def test_the_longest_command_is_taken() -> None:
-    frames = Frames()
+    frames = BinaryFrames()
     frames.feed(frame(bytes(MAX_COMMAND_BYTES)))
     assert frames.next() == bytes(MAX_COMMAND_BYTES)
 
@@ -69,7 +69,7 @@ def test_the_longest_command_is_taken() -> None:
     ],
 )
 def test_sizes_that_make_no_sense_are_refused_at_once(total: int, size: int, why: str) -> None:
-    frames = Frames()
+    frames = BinaryFrames()
     frames.feed(frame(b"good") + struct.pack("!II", total, size))
     assert frames.next() == b"good"
     with pytest.raises(MalformedFrame, match=why):
@@ -78,7 +78,7 @@ def test_sizes_that_make_no_sense_are_refused_at_once(total: int, size: int, why
 
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01"])
 def test_another_protocol_is_detected_at_once(greeting: bytes) -> None:
-    frames = Frames()
+    frames = BinaryFrames()
     frames.feed(greeting)
     with pytest.raises(MalformedFrame):
         frames.next()

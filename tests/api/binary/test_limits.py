@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.api.binary.dependencies import Listener
+from broker_ctl.api.binary.dependencies import BinaryListener
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.errors import StartError
@@ -101,8 +101,8 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
         port = taken.getsockname()[1]
         served = Served(RULES, 10)
         listeners = (
-            Listener("127.0.0.1", 0, "plainPort"),
-            Listener("127.0.0.1", port, "tlsPort"),
+            BinaryListener("127.0.0.1", 0, "plainPort"),
+            BinaryListener("127.0.0.1", port, "tlsPort"),
         )
         server = BinaryServer(served.dependencies, RULES, listeners)
         with pytest.raises(StartError, match=rf"127\.0\.0\.1 port {port}.*in use.*tlsPort"):
@@ -113,7 +113,7 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
 
 async def test_an_address_of_another_machine_is_named() -> None:
     served = Served(RULES, 10)
-    server = BinaryServer(served.dependencies, RULES, [Listener("192.0.2.1", 0, "plainPort")])
+    server = BinaryServer(served.dependencies, RULES, [BinaryListener("192.0.2.1", 0, "plainPort")])
     with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0.*plainPort"):
         await server.start()
 

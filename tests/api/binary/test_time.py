@@ -8,10 +8,10 @@ import pytest
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
-from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.connection import BinaryConnection
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType
-from broker_ctl.api.binary.workers import Request, Workers
+from broker_ctl.api.binary.workers import LookupRequest, Workers
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.clients import BinaryInstruments
 from broker_ctl.instruments.declared import ApiInstruments
@@ -39,7 +39,7 @@ class Inside:
         rates = RequestRates(RateLimits(), "binary", SystemClock(), ApiInstruments().rate_limited)
         self.clients = Clients(self.rules, self.workers, rates, no_delays(), BinaryInstruments())
 
-    async def _answer(self, request: Request) -> bytes:
+    async def _answer(self, request: LookupRequest) -> bytes:
         assert request.kind is CommandType.LOOKUP
         self.begun += 1
         if self.answer_after_s:
@@ -47,7 +47,7 @@ class Inside:
         return ANSWER
 
     def transport(self) -> MemoryTransport:
-        return MemoryTransport(Connection(self.clients))
+        return MemoryTransport(BinaryConnection(self.clients))
 
     async def connected(self) -> MemoryTransport:
         transport = self.transport()
@@ -285,7 +285,7 @@ async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
     # Its time has begun to run long before.
     opened, tasks = asyncio.Event(), []
 
-    async def answer(request: Request) -> bytes:
+    async def answer(request: LookupRequest) -> bytes:
         tasks.append(asyncio.current_task())
         if request.command == "slow":
             await opened.wait()
@@ -293,11 +293,11 @@ async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
 
     workers = Workers(lambda _: None, answer, lambda _: LATE, 30.0)
     answers: list[bytes] = []
-    workers.put(Request(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
+    workers.put(LookupRequest(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
     await asyncio.sleep(1)
     opened.set()
     workers.wait_turn(lambda: None)
-    workers.put(Request(CommandType.LOOKUP, "quick", is_tls=False, reply=answers.append))
+    workers.put(LookupRequest(CommandType.LOOKUP, "quick", is_tls=False, reply=answers.append))
     await asyncio.sleep(1)
     assert answers == [ANSWER] * 2
     assert len(set(tasks)) == 2
@@ -315,6 +315,6 @@ async def test_workers_that_are_closed_leave_no_task() -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-def transport_of(transport: MemoryTransport) -> Connection:
+def transport_of(transport: MemoryTransport) -> BinaryConnection:
     """The server's side of the connection, for events that a socket would deliver."""
     return transport._connection

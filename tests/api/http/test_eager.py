@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.api.http.routing import Steps
+from broker_ctl.api.http.routing import RequestSteps
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import InvalidName
@@ -234,7 +234,7 @@ async def _waits(wait: Callable[[], Awaitable[Any]]) -> Any:
 async def test_a_step_that_waits_without_a_task_is_an_error() -> None:
     never = asyncio.get_running_loop().create_future()
     with pytest.raises(RuntimeError, match="without a task"):
-        Steps(_waits(lambda: never))
+        RequestSteps(_waits(lambda: never))
 
 
 async def test_steps_may_fail_before_their_first_wait() -> None:
@@ -242,7 +242,7 @@ async def test_steps_may_fail_before_their_first_wait() -> None:
         raise InvalidName("x")
 
     with pytest.raises(InvalidName):
-        Steps(fail())
+        RequestSteps(fail())
 
 
 class Written(asyncio.Transport):

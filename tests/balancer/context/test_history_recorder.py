@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.balancer.context.decisions import HistoryRecorder, LeaderHistory
-from broker_ctl.core.history.columns import Kind, RowT
+from broker_ctl.core.history.columns import RowKind, RowT
 from broker_ctl.core.history.rows import PolicyVersionRow
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
@@ -29,7 +29,7 @@ class Rows:
 
     def record_rows(
         self,
-        kind: Kind[RowT],
+        kind: RowKind[RowT],
         rows: Sequence[RowT],
         *,
         epoch: int = 0,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from broker_ctl.balancer.monitoring.load_monitor import SurgeMonitor
-from broker_ctl.core.machines.surge import State
+from broker_ctl.core.machines.surge import SurgeState
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.rules.rules import NO_SURGES, SurgeRules
 from tests.support.clusters.in_memory_broker import even_traffic
@@ -66,7 +66,7 @@ def test_a_surge_is_followed_from_its_first_plan_until_it_lapses(monitor: SurgeM
     assert monitor.has_risen
     monitor.record_plan(monitor.current)
     assert not monitor.has_risen
-    assert {surge.state for surge in monitor.current.values()} == {State.FOLLOWED}
+    assert {surge.state for surge in monitor.current.values()} == {SurgeState.FOLLOWED}
     monitor.advance(64.9)
     assert monitor.current
     monitor.advance(65.0)

@@ -15,7 +15,7 @@ from broker_ctl.core.cluster.decisions import Reason, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.load import NO_LOAD, BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.planning.approval import Fate, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
@@ -283,7 +283,7 @@ MOVE = Transfer(RING.bundles[0], A, B, Reason.ADMIN, "x" * 300, NONE, NONE, NONE
 
 def approved(plan_id: str, count: int = 1) -> Approved:
     record = PlanRecord(plan_id, 1, AuditInfo(5), (MOVE,) * count)
-    return Approved(record, PlanProgress(State.APPROVED, (Fate.WAITING,) * count, 5))
+    return Approved(record, PlanProgress(ApprovalState.APPROVED, (Fate.WAITING,) * count, 5))
 
 
 def nodes_of(term: LeaderTerm) -> PlanStore:

@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.planning.approval import Fate, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
@@ -145,14 +145,14 @@ async def test_the_cycle_acts_above_another_level_while_a_plan_is_in_force() -> 
 def test_a_plan_that_was_stopped_or_is_over_binds_nobody() -> None:
     record = PlanRecord("x", 1, AuditInfo(5), (), in_force_until_ms=100)
     for state, at_ms, is_in_force in (
-        (State.APPROVED, 99, True),
-        (State.DONE, 99, True),
-        (State.DONE, 100, False),
-        (State.STOPPED, 99, False),
+        (ApprovalState.APPROVED, 99, True),
+        (ApprovalState.DONE, 99, True),
+        (ApprovalState.DONE, 100, False),
+        (ApprovalState.STOPPED, 99, False),
     ):
         approved = Approved(record, PlanProgress(state, (Fate.DONE,), 5))
         assert approved.is_in_force(at_ms) == is_in_force
     for_the_moment = replace(record, in_force_until_ms=0)
-    progress = PlanProgress(State.DONE, (Fate.DONE,), 5)
+    progress = PlanProgress(ApprovalState.DONE, (Fate.DONE,), 5)
     assert not Approved(for_the_moment, progress).is_in_force(1)
     assert PlanRecord.decode("/x", record.encode()) == record

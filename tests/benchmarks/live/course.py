@@ -10,7 +10,7 @@ from typing import Any
 from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.lab.embedded.ensemble import Ensemble
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.model.scenario import Pace
+from broker_ctl.simulation.model.scenario import ReplayPace
 from broker_ctl.simulation.replay.cluster import Replay
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
@@ -57,12 +57,12 @@ async def run(wanted: Wanted, keep: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _pace(transfers: Sequence[Mapping[str, Any]], minute_s: float) -> Pace:
+def _pace(transfers: Sequence[Mapping[str, Any]], minute_s: float) -> ReplayPace:
     """The usual one, but a move takes as long as it did; simulated clients are back at once."""
     took_s = [row["took_s"] for row in transfers if row["result"] == "done"]
     if not took_s:
-        return Pace()
-    return Pace(unload_s=median(took_s) * 60 / minute_s, reconnect_s=0.0)
+        return ReplayPace()
+    return ReplayPace(unload_s=median(took_s) * 60 / minute_s, reconnect_s=0.0)
 
 
 def _shown(found: Replay) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.cluster import Cause, Moved, Replay
+from broker_ctl.simulation.replay.cluster import MoveCause, Moved, Replay
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -182,5 +182,5 @@ class _Course:
     def _note(self, minute: int, bundle: Bundle, source: str, destination: str) -> None:
         bytes_s = self._workload.stats(bundle, minute * _MINUTE_S).throughput
         self.moves.append(
-            Moved(minute, bundle, source, destination, bytes_s, Reason.IMBALANCE, Cause.LOAD)
+            Moved(minute, bundle, source, destination, bytes_s, Reason.IMBALANCE, MoveCause.LOAD)
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.core.cluster.columns import Floats
-from broker_ctl.core.strategies.balance.problem import Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem
 
 MOST_BROKERS: Final = 12
 MOST_BUNDLES: Final = 200
@@ -29,7 +29,7 @@ class Case:
     """A moment with the draw's number; ``is_split``: nothing is above a tenth of a broker."""
 
     number: int
-    problem: Problem
+    problem: BalanceProblem
     is_split: bool
 
     @property
@@ -60,7 +60,7 @@ def draw_case(number: int) -> Case:
     split = np.repeat(demand / parts[:, np.newaxis], parts, axis=0)
     capacity = sizes[:, np.newaxis] * demand.sum(axis=0) / sizes.sum() / _MEAN_USAGE
     homes = np.repeat(owner, parts).astype(np.int32)
-    return Case(number, Problem.plain(split, capacity, homes), is_split)
+    return Case(number, BalanceProblem.plain(split, capacity, homes), is_split)
 
 
 def _parts(demand: Floats, brokers: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
-from broker_ctl.core.strategies.balance.problem import Indices, Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 from tests.benchmarks.optimal.cases import Case
 from tests.benchmarks.optimal.solver import fullest, least_maximum, least_moved
 
@@ -89,7 +89,7 @@ def gap_of(case: Case, seconds: float) -> Gap:
     )
 
 
-def lowest_of(problem: Problem) -> Indices:
+def lowest_of(problem: BalanceProblem) -> Indices:
     """The placement with the least maximum that the planner finds."""
     best = now = problem
     for level in LEVELS:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.core.cluster.columns import Floats
-from broker_ctl.core.strategies.balance.problem import Indices, Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 
 # What is that near to its bound counts as solved.
 PRECISION: Final = 1e-3
@@ -81,7 +81,7 @@ class _Limits(NamedTuple):
     enough: float = -highspy.kHighsInf
 
 
-def least_maximum(problem: Problem, ours: Indices, seconds: float) -> Optimum:
+def least_maximum(problem: BalanceProblem, ours: Indices, seconds: float) -> Optimum:
     """The least usage of the fullest broker; ``ours`` is a placement to begin with."""
     bundles, brokers = len(problem.demand), len(problem.capacity)
     binary = bundles * brokers
@@ -104,7 +104,7 @@ def least_maximum(problem: Problem, ours: Indices, seconds: float) -> Optimum:
 
 
 def least_moved(
-    problem: Problem, weight: Floats, most: float, ours: Indices, seconds: float
+    problem: BalanceProblem, weight: Floats, most: float, ours: Indices, seconds: float
 ) -> Optimum:
     """The least weight that moves so that no broker is above ``most``, which ``ours`` keeps."""
     bundles, brokers = len(problem.demand), len(problem.capacity)
@@ -118,7 +118,7 @@ def least_moved(
     return _solved(costs, rows, _choice(ours, brokers), _Limits(len(costs), seconds))
 
 
-def fullest(problem: Problem, owner: Indices) -> float:
+def fullest(problem: BalanceProblem, owner: Indices) -> float:
     """Usage of the fullest broker, recomputed from nothing."""
     load = np.zeros_like(problem.capacity)
     np.add.at(load, owner, problem.demand)

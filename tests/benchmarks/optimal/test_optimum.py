@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker_ctl.core.strategies.balance.problem import Indices, Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 from tests.benchmarks.optimal.cases import MOST_BUNDLES, draw_case
 from tests.benchmarks.optimal.course import joined
 from tests.benchmarks.optimal.day import Day, least_of
@@ -20,20 +20,20 @@ SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> BalanceProblem:
     """Two resources on three brokers: 729 placements."""
     demand = np.array([[4.0, 1.0], [3.0, 3.0], [2.0, 5.0], [1.0, 1.0], [5.0, 2.0], [2.0, 2.0]])
     capacity = np.array([[10.0, 10.0], [10.0, 10.0], [20.0, 20.0]])
-    return Problem.plain(demand, capacity, np.array([0, 0, 0, 1, 1, 1], np.int32))
+    return BalanceProblem.plain(demand, capacity, np.array([0, 0, 0, 1, 1, 1], np.int32))
 
 
-def placements(problem: Problem) -> list[Indices]:
+def placements(problem: BalanceProblem) -> list[Indices]:
     brokers = range(len(problem.capacity))
     every = itertools.product(brokers, repeat=len(problem.demand))
     return [np.array(owner, np.int32) for owner in every]
 
 
-def test_the_least_maximum_is_that_of_all_placements(problem: Problem) -> None:
+def test_the_least_maximum_is_that_of_all_placements(problem: BalanceProblem) -> None:
     least = min(fullest(problem, owner) for owner in placements(problem))
     found = least_maximum(problem, problem.owner, SECONDS)
     assert found.value == pytest.approx(least, rel=1e-3)
@@ -41,7 +41,9 @@ def test_the_least_maximum_is_that_of_all_placements(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("most", [0.5, 0.55, 0.7, 0.9])
-def test_the_least_moved_load_is_that_of_all_placements(problem: Problem, most: float) -> None:
+def test_the_least_moved_load_is_that_of_all_placements(
+    problem: BalanceProblem, most: float
+) -> None:
     weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     able = [owner for owner in placements(problem) if fullest(problem, owner) <= most]
     costs = [float(weight[owner != problem.owner].sum()) for owner in able]

@@ -17,7 +17,7 @@ from broker_ctl.core.strategies.balance.limits import relieve_hard
 from broker_ctl.core.strategies.balance.planner import Move, apply_moves, load_of, relieve
 from broker_ctl.core.strategies.balance.problem import (
     Allocation,
-    Problem,
+    BalanceProblem,
     SpreadCounts,
     TopicSpread,
     within,
@@ -72,7 +72,7 @@ def plan_constrained(bundles: int, brokers: int, runs: int) -> dict[str, Any]:
     }
 
 
-async def _watched(problems: list[Problem]) -> tuple[Lags, Lags, list[_Run]]:
+async def _watched(problems: list[BalanceProblem]) -> tuple[Lags, Lags, list[_Run]]:
     planner, idle, busy = WorkerThread("planner"), Lags(), Lags()
     async with Watched(idle):
         await asyncio.sleep(_IDLE_S)
@@ -81,7 +81,9 @@ async def _watched(problems: list[Problem]) -> tuple[Lags, Lags, list[_Run]]:
     return idle, busy, [_judged(*each) for each in plans]
 
 
-def _plan(problem: Problem) -> tuple[Problem, list[Move], list[Move], dict[str, float]]:
+def _plan(
+    problem: BalanceProblem,
+) -> tuple[BalanceProblem, list[Move], list[Move], dict[str, float]]:
     seconds: dict[str, float] = {}
 
     def timed(part: str, work: Callable[[], Any]) -> Any:
@@ -100,7 +102,7 @@ def _plan(problem: Problem) -> tuple[Problem, list[Move], list[Move], dict[str, 
 
 
 def _judged(
-    problem: Problem, repaired: list[Move], balanced: list[Move], seconds: dict[str, float]
+    problem: BalanceProblem, repaired: list[Move], balanced: list[Move], seconds: dict[str, float]
 ) -> _Run:
     """Recomputed from nothing: not what the planner says of itself."""
     after = apply_moves(problem, (*repaired, *balanced))
@@ -113,7 +115,7 @@ def _judged(
     )
 
 
-def broken(problem: Problem) -> dict[str, int]:
+def broken(problem: BalanceProblem) -> dict[str, int]:
     """How many constraints a placement breaks."""
     held = np.zeros_like(problem.held)
     np.add.at(held, problem.owner, problem.takes)
@@ -125,12 +127,12 @@ def broken(problem: Problem) -> dict[str, int]:
     }
 
 
-def _max_over_mean(problem: Problem) -> float:
+def _max_over_mean(problem: BalanceProblem) -> float:
     usage = Allocation(problem, load_of(problem)).usage
     return float(usage.max() / usage.mean())
 
 
-def constrained_problem(bundles: int, brokers: int, seed: int) -> Problem:
+def constrained_problem(bundles: int, brokers: int, seed: int) -> BalanceProblem:
     """A random start with every kind of constraint; the racks of bundles are kept by it."""
     draw = np.random.Generator(np.random.PCG64(seed))
     load = draw.lognormal(0.0, _SIGMA, bundles)
@@ -148,7 +150,7 @@ def constrained_problem(bundles: int, brokers: int, seed: int) -> Problem:
     held = np.zeros((brokers, takes.shape[1]))
     np.add.at(held, owner, takes)
     most = sizes[:, np.newaxis] * takes.sum(axis=0) / brokers * np.array(_ROOM)
-    plain = Problem.plain(demand, capacity, owner)
+    plain = BalanceProblem.plain(demand, capacity, owner)
     return replace(
         plain,
         kind=kind,

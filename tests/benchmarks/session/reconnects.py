@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Role, Server
+from broker_ctl.lab.embedded.server import Role, ZooKeeperServer
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
@@ -105,7 +105,7 @@ def _figures(kills: Sequence[_Outages]) -> dict[str, float]:
     return {**p50_p99(outages_s), "expired": sum(kill.expired for kill in kills)}
 
 
-async def _kill(ensemble: Ensemble, victim: Server, clients: list[Client]) -> _Outages:
+async def _kill(ensemble: Ensemble, victim: ZooKeeperServer, clients: list[Client]) -> _Outages:
     await asyncio.sleep(_QUIET_S)
     for client in clients:
         client.forget()
@@ -132,7 +132,7 @@ async def _kill(ensemble: Ensemble, victim: Server, clients: list[Client]) -> _O
     return _Outages(resumed, sum(client.expired for client in clients))
 
 
-async def _led_s(ensemble: Ensemble, dead: Server) -> float:
+async def _led_s(ensemble: Ensemble, dead: ZooKeeperServer) -> float:
     """When another server first says that it leads."""
     while True:
         for server in ensemble.servers:

@@ -3,13 +3,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker_ctl.balancer.context.decisions import DecisionLog
-from broker_ctl.broker.history import Author, History, SegmentRules
+from broker_ctl.broker.history import History, HistoryAuthor, SegmentRules
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.history.catalog import (
     OWNERSHIP_CHANGES,
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,
-    Parsed,
+    ParsedLine,
 )
 from broker_ctl.core.history.rows import (
     JournalEntry,
@@ -22,7 +22,7 @@ from broker_ctl.lab.time import ManualClock
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths
 from tests.support.time.waiting import eventually
 
-AUTHOR = Author("europe", "broker-1:8080", "0123456789abcdef0123456789abcdef")
+AUTHOR = HistoryAuthor("europe", "broker-1:8080", "0123456789abcdef0123456789abcdef")
 EVENT = SessionEventRow("begin", "connected", 1)
 
 
@@ -49,7 +49,7 @@ def transition(number: int) -> PartitionTransitionRow:
     return PartitionTransitionRow("orders", number, "online", "offline", -1, 4, (1, 2), "dead")
 
 
-def bundles_of(found: list[Parsed]) -> list[str]:
+def bundles_of(found: list[ParsedLine]) -> list[str]:
     return [row.bundle for line in found for row in line.rows]
 
 

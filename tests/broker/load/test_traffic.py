@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.broker.load.reporter import Traffic, names_within, traffic_of
+from broker_ctl.broker.load.reporter import ReportedTraffic, names_within, traffic_of
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.store.records.load import line_bytes
@@ -10,7 +10,7 @@ BUNDLES = Ring.even(Namespace("public", "default"), 64).bundles
 LINE_BYTES = line_bytes(str(BUNDLES[0]))
 
 
-def traffic(values: list[float], room: int) -> Traffic:
+def traffic(values: list[float], room: int) -> ReportedTraffic:
     """One bundle per value, in bytes/s, and room for ``room`` of them."""
     statistics = {
         bundle: BundleStats(msg_throughput_in=value, topics=1)

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.broker.lookup.lookup import LeaseGuard
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.machines.session import Action, State
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.lab.time import in_virtual_time
 
@@ -17,14 +17,14 @@ class Watcher(SessionWatcher):
 
     def __init__(self) -> None:
         self._may_act = True
-        self._heard: list[Callable[[Action], None]] = []
+        self._heard: list[Callable[[SessionAction], None]] = []
 
-    def listen(self, listener: Callable[[Action], None]) -> None:
+    def listen(self, listener: Callable[[SessionAction], None]) -> None:
         self._heard.append(listener)
 
     @property
-    def state(self) -> State:
-        return State.CONNECTED
+    def state(self) -> SessionState:
+        return SessionState.CONNECTED
 
     def check(self) -> None:
         if not self._may_act:
@@ -32,7 +32,7 @@ class Watcher(SessionWatcher):
 
     def fence(self) -> None:
         for listener in self._heard:
-            listener(Action.FENCE)
+            listener(SessionAction.FENCE)
 
     def end(self) -> None:
         self._may_act = False

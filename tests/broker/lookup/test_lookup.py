@@ -27,7 +27,7 @@ from broker_ctl.broker.lookup.lookup import (
 )
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.cluster import LiveCluster
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, BrokerUrls, Constraints, LookupUrls
 from broker_ctl.core.model.load import (
     BrokerLoad,
@@ -489,7 +489,7 @@ async def test_without_the_lease_lookups_fail_at_once_and_are_counted() -> None:
     async with cluster(1) as built, doors(built) as (one,):
         broker, topic = one.broker, topic_in(built.bundles[0])
         broker.memory.disconnect()
-        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        await eventually(lambda: broker.watcher.state is SessionState.LOST, deadline_s=60.0)
         began_s = broker.clock.now_s()
         for _ in range(3):
             with pytest.raises(AuthorityLost):

@@ -9,7 +9,7 @@ import pytest
 from broker_ctl.broker.lookup.lookup import Connect, PeerCluster, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import AuthorityLost, BundleMoving
 from broker_ctl.lab.time import in_virtual_time
@@ -50,7 +50,7 @@ async def test_an_owner_answers_at_once_until_its_lease_ends() -> None:
         await broker.ownership.acquire(built.bundles[0])
         broker.memory.disconnect()
         answers = 0
-        while broker.watcher.state is not State.LOST:
+        while broker.watcher.state is not SessionState.LOST:
             answer, took_s = await _timed(one, own)
             if broker.clock.now_s() < broker.watcher.deadline_s:
                 assert answer == Connect(broker.urls)
@@ -115,7 +115,7 @@ async def test_a_silent_store_counts_as_away_once_heartbeats_are_missing() -> No
         with _muted(broker):
             await asyncio.sleep(broker.watcher.silent_at_s - broker.clock.now_s())
             assert not broker.watcher.has_store
-            assert broker.watcher.state is State.CONNECTED
+            assert broker.watcher.state is SessionState.CONNECTED
             with pytest.raises(AuthorityLost, match="ZooKeeper does not answer"):
                 await one.lookup.find(topic)
             assert (await _timed(one, topic))[1] < _AT_ONCE_S

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import BundleReclaimable
 from broker_ctl.lab.time import in_virtual_time
@@ -83,7 +83,7 @@ async def test_memory_redirects_to_nobody_while_events_may_have_been_missed() ->
         one.cluster.leads = two.broker
         await one.lookup.find(topic)
         one.broker.blink()
-        await eventually(lambda: one.broker.watcher.state is State.CONNECTED)
+        await eventually(lambda: one.broker.watcher.state is SessionState.CONNECTED)
         # The second time, memory has its node as absent.
         for _ in range(2):
             with pytest.raises(BundleReclaimable):
@@ -190,7 +190,7 @@ async def test_nothing_is_recalled_while_the_store_is_away() -> None:
             None,
             None,
         ]
-        await eventually(lambda: one.broker.watcher.state is State.LOST, deadline_s=60.0)
+        await eventually(lambda: one.broker.watcher.state is SessionState.LOST, deadline_s=60.0)
         assert one.lookup.recall(own, authoritative=False) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.errors import (
     Ambiguous,

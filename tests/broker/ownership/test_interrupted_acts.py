@@ -14,7 +14,7 @@ import pytest
 
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.lab.memory_store.transport import Point
+from broker_ctl.lab.memory_store.transport import FaultPoint
 from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.brokers import GRACE_S, Cluster, MemoryBroker, cluster
 from tests.support.time.waiting import eventually
@@ -153,11 +153,11 @@ async def test_an_act_that_is_cut_anywhere_leaves_one_owner_and_nothing_behind(
 
 
 @pytest.mark.parametrize("fault", [lives_on, expire])
-@pytest.mark.parametrize("point", Point)
+@pytest.mark.parametrize("point", FaultPoint)
 @pytest.mark.parametrize("act", [acquire, release, split, merge])
 @in_virtual_time
 async def test_each_request_of_an_act_may_be_cut_off_before_and_after_it_is_executed(
-    act: Act, point: Point, fault: Fault
+    act: Act, point: FaultPoint, fault: Fault
 ) -> None:
     """With the connection alone, or with the session at the same moment."""
     for number in count():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.errors import (
     AuthorityLost,
     BundleMoving,
@@ -262,7 +262,7 @@ async def test_past_its_lease_a_broker_refuses_at_once_and_closes_nothing() -> N
         bundle = built.bundles[0]
         token = await broker.ownership.acquire(bundle)
         broker.memory.disconnect()
-        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        await eventually(lambda: broker.watcher.state is SessionState.LOST, deadline_s=60.0)
         began_s = broker.clock.now_s()
         with pytest.raises(AuthorityLost):
             await broker.ownership.release(bundle, token, ACT_TICK_S, ())

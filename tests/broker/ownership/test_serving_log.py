@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.broker.ownership.reacquire import ServingLog
 from broker_ctl.coordination.session import AuthorityMode
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.sessions import Party
@@ -47,7 +47,7 @@ async def test_the_end_of_the_lease_says_how_many_bundles_are_not_served_any_mor
 ) -> None:
     async with serving(12, AuthorityMode.LEASE) as party:
         party.store.disconnect()
-        await eventually(lambda: party.watcher.state is State.LOST, deadline_s=20.0)
+        await eventually(lambda: party.watcher.state is SessionState.LOST, deadline_s=20.0)
         (message,) = warnings()
         assert "session 1 is lost and the lease has ended: 12 bundles are not served" in message
         party.store.reconnect()

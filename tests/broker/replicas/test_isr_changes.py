@@ -8,7 +8,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest, RequestKind
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths as partition_paths
 from broker_ctl.store.interface import Stat, Versioned
@@ -37,8 +37,8 @@ class Leader:
         self.isr = IsrChanges(self.store, self.plane, 1, LAG_S, removals=lambda: self.removals)
         self.cuts = 0
 
-    def _mishap(self, request: Request, point: Point) -> Fault | None:
-        if self.cuts and request.kind is Kind.SET and point is Point.AFTER:
+    def _mishap(self, request: MemoryRequest, point: FaultPoint) -> Fault | None:
+        if self.cuts and request.kind is RequestKind.SET and point is FaultPoint.AFTER:
             self.cuts -= 1
             return Fault.CUT
         return None

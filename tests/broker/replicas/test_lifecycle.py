@@ -16,7 +16,7 @@ from broker_ctl.dataplane.webhook.replica_wire import IsrProposal
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
 from broker_ctl.store.records.partitions import decode_failed, decode_state
@@ -392,9 +392,9 @@ async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> 
     ensemble = MemoryEnsemble()
     restarts: list[bool] = []
 
-    def mishap(request: Request, point: Point) -> Fault | None:
+    def mishap(request: MemoryRequest, point: FaultPoint) -> Fault | None:
         is_isr = [operation.path for operation in request.operations] == [state_path]
-        if is_isr and point is Point.AFTER and not restarts:
+        if is_isr and point is FaultPoint.AFTER and not restarts:
             restarts.append(True)
             one.plane.restart()
             one.plane.proposals.clear()

@@ -18,7 +18,7 @@ from broker_ctl.lab.embedded import guard as outlive_guard
 from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.lab.embedded.ensemble import Ensemble
 from broker_ctl.lab.embedded.ports import port_of, reserve_port
-from broker_ctl.lab.embedded.server import TICK_MS, Extras, Role, Server
+from broker_ctl.lab.embedded.server import TICK_MS, Extras, Role, ZooKeeperServer
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.cluster.configuration import Configuration
@@ -244,7 +244,7 @@ class Cluster(Scoped):
 
     # What the checker sees.
 
-    async def leader(self) -> Server | None:
+    async def leader(self) -> ZooKeeperServer | None:
         """The one server that leads, once it has a follower."""
         roles = [(server, await server.role()) for server in self.ensemble.servers]
         leaders = [server for server, role in roles if role is Role.LEADER]
@@ -276,7 +276,7 @@ class Cluster(Scoped):
                 return False
         return True
 
-    async def start_server(self, server: Server) -> None:
+    async def start_server(self, server: ZooKeeperServer) -> None:
         """One that was killed."""
         self.archive.keep()
         await server.start()

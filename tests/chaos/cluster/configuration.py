@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Server
+from broker_ctl.lab.embedded.server import ZooKeeperServer
 from tests.chaos.cluster.links import Link, Links
 from tests.chaos.cluster.scoped import Scoped
 from tests.support.zookeeper.session_faults import expire_session, password_of
@@ -59,7 +59,7 @@ class Configuration(Scoped):
         await self._scope.enter_async_context(self._ensemble)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> ZooKeeperServer:
         (only,) = self._ensemble.servers
         return only
 

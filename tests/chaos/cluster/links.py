@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from broker_ctl.lab.embedded.server import Address, Server
+from broker_ctl.lab.embedded.server import ServerAddress, ZooKeeperServer
 from tests.support.zookeeper.ensemble import LoopThread
 from tests.support.zookeeper.proxy import Loss, PeerProxy, Proxy, QuorumProxy, Way
 
@@ -85,7 +85,7 @@ class Links:
         finally:
             self._thread.__exit__(kind, error, trace)
 
-    def seen_by(self, own: Address, peer: Address) -> Address:
+    def seen_by(self, own: ServerAddress, peer: ServerAddress) -> ServerAddress:
         """Where server ``own`` finds ``peer``: for `Ensemble.of`."""
         quorum, election = (
             self._open(QuorumProxy, peer.quorum_port),
@@ -94,7 +94,7 @@ class Links:
         self._peers[own.id, peer.id] = quorum, election
         return replace(peer, quorum_port=quorum.proxy.port, election_port=election.proxy.port)
 
-    def connect_string(self, daemon: int, servers: Sequence[Server]) -> str:
+    def connect_string(self, daemon: int, servers: Sequence[ZooKeeperServer]) -> str:
         """Where daemon number ``daemon`` finds the servers."""
         for server in servers:
             self._clients[daemon, server.id] = self._open(Proxy, server.client_port)

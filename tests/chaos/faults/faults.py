@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from broker_ctl.lab.embedded.server import Server
+from broker_ctl.lab.embedded.server import ZooKeeperServer
 from tests.chaos.clients.counter import NUMBER as COUNTER
 from tests.chaos.cluster.cluster import SESSION_S, Broker, Cluster
 from tests.chaos.cluster.links import Link
@@ -62,7 +62,7 @@ async def broker_process_killed(cluster: Cluster, draw: random.Random) -> Mend |
 # Servers.
 
 
-async def _leader_or_any(cluster: Cluster, draw: random.Random) -> Server:
+async def _leader_or_any(cluster: Cluster, draw: random.Random) -> ZooKeeperServer:
     leader = await cluster.leader()
     is_leader = leader is not None and draw.random() < 0.5
     return leader if is_leader and leader is not None else draw.choice(cluster.ensemble.servers)

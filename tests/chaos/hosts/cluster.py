@@ -7,7 +7,7 @@ from typing import Final
 
 from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Address, Extras
+from broker_ctl.lab.embedded.server import Extras, ServerAddress
 from tests.chaos.cluster.cluster import DAEMON, DAEMONS, SERVERS, Cluster
 from tests.chaos.hosts.network import Network
 from tests.chaos.judges.acts import Guard
@@ -134,7 +134,7 @@ class HostedCluster(Cluster):
         script.chmod(0o755)
         return home
 
-    def _seen_by(self, _: Address, peer: Address) -> Address:
+    def _seen_by(self, _: ServerAddress, peer: ServerAddress) -> ServerAddress:
         where = f"{_ADDRESSES[server(peer.id)]}:{peer.quorum_port}:{peer.election_port}"
         if (line := f"server.{peer.id}={where}") not in self._lines:
             self._lines.append(line)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from broker_ctl.cli import partition_arguments, reassign
 from broker_ctl.cli.main import main
-from broker_ctl.cli.reassign import Pace
+from broker_ctl.cli.reassign import ReassignPace
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicPartition, TopicRules
 from broker_ctl.errors import InvalidReplicas
 from tests.support.clusters.cli_cluster import Cluster, running
@@ -534,7 +534,7 @@ def test_nothing_to_move_is_said(cluster: Cluster, admin: MemoryControllerAdmin)
 
 
 def test_time_left_is_estimated_from_the_first_one_that_is_done() -> None:
-    pace = Pace(10, 100.0)
+    pace = ReassignPace(10, 100.0)
     assert pace.stage(10, 20, 130.0) == (
         0,
         10,

@@ -14,9 +14,9 @@ from broker_ctl.controller.transport.messages import (
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import (
     Instruction,
+    ReplicaSpan,
     ReplicaState,
     ReplicaStop,
-    Span,
     digest_of,
 )
 from broker_ctl.core.partitions.values import (
@@ -153,7 +153,7 @@ def test_an_update_that_cannot_be_compared_has_no_digest_that_a_broker_could_hav
     parts = list(encoder.split_full(requests))
     (instruction,) = parsed([(None, encoder.encode_digests(BROKER, parts))])
     # Not that of a broker without any replica either.
-    assert instruction.spans == (Span(None, None, ""),)
+    assert instruction.spans == (ReplicaSpan(None, None, ""),)
     assert digest_of([]) != ""
 
 

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.coordination.election import Election, Leadership
-from broker_ctl.core.machines.election import STABLE_S, State
-from broker_ctl.core.machines.session import Action as SessionAction
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.election import STABLE_S, ElectionState
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import (
@@ -73,7 +72,7 @@ class Candidate:
             self.is_at_work = False
 
     @property
-    def state(self) -> State:
+    def state(self) -> ElectionState:
         return self.election.state
 
     @property
@@ -129,7 +128,7 @@ async def test_of_many_candidates_exactly_one_leads_and_all_know_who() -> None:
         await asyncio.sleep(60.0)
         assert await elected(all_) is leader
         assert leader.record.epochs == [1]
-        assert {one.state for one in all_ if one is not leader} == {State.FOLLOWING}
+        assert {one.state for one in all_ if one is not leader} == {ElectionState.FOLLOWING}
 
 
 @in_virtual_time
@@ -173,7 +172,7 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
         leadership = leader.leaderships[0]
         leadership.check()
         leader.store.disconnect()
-        assert leader.state is State.SUSPENDED
+        assert leader.state is ElectionState.SUSPENDED
         assert leader.election.leadership is None
         with pytest.raises(LeadershipSuspended):
             leadership.check()
@@ -211,7 +210,7 @@ async def test_a_second_outage_while_the_node_is_verified_leaves_the_leader_susp
         one.store.reconnect()
         await eventually(lambda: cuts)
         await asyncio.sleep(1.0)
-        assert one.state is State.SUSPENDED
+        assert one.state is ElectionState.SUSPENDED
         with pytest.raises(LeadershipSuspended):
             one.leaderships[0].check()
         one.store.get = original  # type: ignore[method-assign]  # as it was
@@ -267,9 +266,9 @@ async def test_an_answer_from_before_the_cut_does_not_make_a_suspended_leader_le
             return node
 
         one.store.get = get_then_cut  # type: ignore[method-assign, assignment]  # one race
-        await eventually(lambda: one.state is State.SUSPENDED, poll_s=0.0001)
+        await eventually(lambda: one.state is ElectionState.SUSPENDED, poll_s=0.0001)
         await asyncio.sleep(1.0)
-        assert one.state is State.SUSPENDED
+        assert one.state is ElectionState.SUSPENDED
         one.store.get = original  # type: ignore[method-assign]  # as it was
         one.store.reconnect()
         await elected([one])
@@ -327,7 +326,7 @@ async def test_one_that_gives_way_learns_at_once_who_leads() -> None:
         two.stand()
         await eventually(lambda: two.leads)
         await eventually(lambda: one.election.leader, deadline_s=0.2, poll_s=0.01)
-        assert one.state is State.FOLLOWING
+        assert one.state is ElectionState.FOLLOWING
 
 
 @in_virtual_time
@@ -471,7 +470,7 @@ async def test_a_leader_node_that_does_not_decode_is_followed_and_survived() -> 
     async with candidates(2) as (one, two):
         await two.store.create(ELECTION.node_path, b"{", CreateMode.EPHEMERAL, make_parents=True)
         one.stand()
-        await eventually(lambda: one.state is State.FOLLOWING)
+        await eventually(lambda: one.state is ElectionState.FOLLOWING)
         assert one.election.leader is None
         await two.store.delete(ELECTION.node_path)
         await eventually(lambda: one.leads)

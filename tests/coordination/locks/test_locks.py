@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.coordination.locks import Lock, LockBusy, Locks
-from broker_ctl.core.machines.lock import Claim, Event, State
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.lock import Claim, LockEvent, LockState
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -42,7 +42,7 @@ def broker_of(node: Versioned) -> str | None:
     return node.data.decode()
 
 
-def state(lock: Lock) -> State:
+def state(lock: Lock) -> LockState:
     """Read at each call: the type checker would take it for constant."""
     return lock.state
 
@@ -100,7 +100,7 @@ async def test_a_lock_is_an_ephemeral_node_and_its_token_the_czxid() -> None:
         node = await one.node()
         assert node.stat.ephemeral_owner == one.store.session_id
         assert lock.token == node.stat.czxid
-        assert state(lock) is State.HELD
+        assert state(lock) is LockState.HELD
 
 
 @in_virtual_time
@@ -108,7 +108,7 @@ async def test_the_next_owner_has_a_higher_token() -> None:
     async with holders(2) as (one, two):
         first = await one.acquire()
         await one.locks.release(first)
-        assert first.state is State.RELEASED
+        assert first.state is LockState.RELEASED
         assert (await two.acquire()).token > first.token
 
 
@@ -160,7 +160,7 @@ async def test_a_node_that_a_lost_call_left_is_replaced_under_a_new_token() -> N
         assert (await one.node()).data == b"b0:8080"
         await asyncio.sleep(1.0)
         # The late news of the node that was replaced says nothing of the new one.
-        assert state(lock) is State.HELD
+        assert state(lock) is LockState.HELD
         assert one.lost == []
 
 
@@ -295,9 +295,9 @@ async def test_after_a_reconnect_a_lock_is_verified_and_held() -> None:
     async with holders() as (one,):
         lock = await one.acquire()
         one.store.disconnect()
-        assert state(lock) is State.SUSPECT
+        assert state(lock) is LockState.SUSPECT
         one.store.reconnect()
-        await eventually(lambda: state(lock) is State.HELD)
+        await eventually(lambda: state(lock) is LockState.HELD)
         assert one.lost == []
 
 
@@ -310,9 +310,9 @@ async def test_a_lock_whose_node_was_deleted_during_an_outage_is_lost_after_it()
         await two.store.delete(PATH)
         one.store.reconnect()
         await eventually(lambda: one.lost == [lock])
-        assert state(lock) is State.LOST
-        await eventually(lambda: state(kept) is State.HELD)
-        assert one.locks.lost == {Event.GONE: 1}
+        assert state(lock) is LockState.LOST
+        await eventually(lambda: state(kept) is LockState.HELD)
+        assert one.locks.lost == {LockEvent.GONE: 1}
         assert len(one.verified_s) == 1
         assert 0 < one.verified_s[0] < 1
 
@@ -327,7 +327,7 @@ async def test_a_holder_whose_node_another_client_deleted_is_notified_once() -> 
         one.party.blink()
         await asyncio.sleep(2.0)
         assert one.lost == [lock]
-        assert one.locks.lost == {Event.OTHER: 1}
+        assert one.locks.lost == {LockEvent.OTHER: 1}
 
 
 @in_virtual_time
@@ -337,8 +337,8 @@ async def test_a_late_notification_of_an_earlier_node_does_not_touch_the_new_loc
         await one.locks.release(first)
         second = await one.acquire()
         one.locks._on_notification(Notification(Change.DELETED, PATH, first.token))
-        assert state(second) is State.VERIFYING
-        await eventually(lambda: state(second) is State.HELD)
+        assert state(second) is LockState.VERIFYING
+        await eventually(lambda: state(second) is LockState.HELD)
         assert one.lost == []
 
 
@@ -352,7 +352,7 @@ async def test_another_node_of_the_same_session_does_not_keep_a_lock() -> None:
             group.create_task(two.store.delete(PATH), name="delete")
             group.create_task(created_again(one), name="create again")
         assert not lock.is_held_by(await one.node())
-        await eventually(lambda: state(lock) is State.LOST)
+        await eventually(lambda: state(lock) is LockState.LOST)
         assert one.lost == [lock]
         await one.locks.release(lock)
         assert await one.stands()
@@ -386,9 +386,9 @@ async def test_the_end_of_a_session_ends_every_lock_without_a_notification_of_ea
         lock = await one.acquire()
         one.party.expire()
         await eventually(lambda: one.party.watcher.epoch == 2)
-        assert state(lock) is State.LOST
+        assert state(lock) is LockState.LOST
         assert one.lost == []
-        assert one.locks.lost == {Event.SESSION_ENDED: 1}
+        assert one.locks.lost == {LockEvent.SESSION_ENDED: 1}
 
 
 @in_virtual_time
@@ -428,8 +428,8 @@ async def test_an_answer_older_than_the_doubt_does_not_settle_it() -> None:
         await two.store.delete(PATH)
         one.locks._on_notification(Notification(Change.DELETED, PATH, 1))
         # A read that was answered before the node was deleted is heard of only now.
-        one.locks._feed(Event.MINE, lock)
-        assert state(lock) is State.HELD
+        one.locks._feed(LockEvent.MINE, lock)
+        assert state(lock) is LockState.HELD
         await eventually(lambda: one.lost == [lock])
 
 
@@ -438,7 +438,7 @@ async def test_hundreds_of_rights_are_verified_in_batches() -> None:
     async with holders() as (one,):
         held = [await one.acquire(f"/namespace/t/ns/{number}") for number in range(300)]
         one.party.blink()
-        await eventually(lambda: {state(lock) for lock in held} == {State.HELD})
+        await eventually(lambda: {state(lock) for lock in held} == {LockState.HELD})
 
 
 @in_virtual_time
@@ -473,7 +473,7 @@ async def test_a_release_that_a_guard_refuses_keeps_the_lock() -> None:
         await one.store.set("/epoch", b"")
         with pytest.raises(MultiFailed):
             await one.locks.release(lock, [Check("/epoch", 0)])
-        await eventually(lambda: state(lock) is State.HELD)
+        await eventually(lambda: state(lock) is LockState.HELD)
         assert await one.stands()
         await one.locks.release(lock, [Check("/epoch", 1)])
         assert not await one.stands()
@@ -501,7 +501,7 @@ async def test_a_release_deletes_only_the_node_of_its_lock() -> None:
         one.locks._stop_watching = None
         await two.store.multi([Delete(PATH), Create(PATH, b"b1:8080", CreateMode.EPHEMERAL)])
         await one.locks.release(lock)
-        assert state(lock) is State.RELEASED
+        assert state(lock) is LockState.RELEASED
         assert (await one.node()).data == b"b1:8080"
 
 
@@ -551,7 +551,7 @@ async def test_a_release_whose_outcome_is_unknown_counts_as_given_up() -> None:
         one.store.disconnect()
         with pytest.raises(Exception, match="deadline"):
             await one.locks.release(lock)
-        assert state(lock) is State.RELEASED
+        assert state(lock) is LockState.RELEASED
         assert one.locks._held == {}
 
 
@@ -559,7 +559,12 @@ async def test_a_release_whose_outcome_is_unknown_counts_as_given_up() -> None:
 async def test_notifications_in_any_order_never_break_a_lock() -> None:
     async with holders() as (one,):
         rng = random.Random(1)
-        actions = [Action.CONNECTION_LOST, Action.VERIFY, Action.FENCE, Action.RECONNECTED]
+        actions = [
+            SessionAction.CONNECTION_LOST,
+            SessionAction.VERIFY,
+            SessionAction.FENCE,
+            SessionAction.RECONNECTED,
+        ]
         for _ in range(30):
             lock = await one.acquire()
             for _ in range(20):
@@ -578,8 +583,8 @@ async def test_after_the_end_nothing_is_verified_any_more() -> None:
     async with holders() as (one,):
         await one.acquire()
         await one.locks.close()
-        one.locks.on_session_action(Action.VERIFY)
-        one.locks.on_session_action(Action.END)
+        one.locks.on_session_action(SessionAction.VERIFY)
+        one.locks.on_session_action(SessionAction.END)
         assert one.lost == []
 
 
@@ -599,7 +604,7 @@ async def test_a_node_whose_creator_heard_no_answer_is_adopted_once_the_store_an
         assert lock.path == left
         await one.locks.release(lock)
         assert not await one.stands(left)
-        assert state(held) is State.HELD
+        assert state(held) is LockState.HELD
 
 
 @in_virtual_time

@@ -10,7 +10,7 @@ from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.load import BrokerLoad
 from broker_ctl.lab.time import in_virtual_time
@@ -24,7 +24,9 @@ URLS = BrokerUrls("a:8080", web_url="http://a:8080", native_url="pulsar://a:6650
 LEADER = LeaderBroker("me:1", "http://me:1")
 
 
-def cluster_of(brokers: ForeignBrokers | None, state: State = State.CONNECTED) -> LiveCluster:
+def cluster_of(
+    brokers: ForeignBrokers | None, state: SessionState = SessionState.CONNECTED
+) -> LiveCluster:
     election = cast("Election", SimpleNamespace(leader=LEADER))
     watcher = cast("SessionWatcher", SimpleNamespace(state=state))
     return LiveCluster(None, election, watcher, brokers)
@@ -54,9 +56,11 @@ def test_without_any_registry_there_is_no_broker() -> None:
     assert cluster.lookup_urls_of("a:8080") is None
 
 
-@pytest.mark.parametrize("state", State)
-def test_a_leader_is_named_only_while_the_session_that_read_it_may_live(state: State) -> None:
-    is_known = state in {State.CONNECTED, State.SUSPENDED}
+@pytest.mark.parametrize("state", SessionState)
+def test_a_leader_is_named_only_while_the_session_that_read_it_may_live(
+    state: SessionState,
+) -> None:
+    is_known = state in {SessionState.CONNECTED, SessionState.SUSPENDED}
     assert cluster_of(None, state).leader() == (("me:1", "http://me:1") if is_known else None)
 
 
@@ -72,10 +76,10 @@ async def test_a_leader_has_the_addresses_of_its_own_registration_while_it_is_kn
         # Who leads is in the election's node; its addresses there are not used.
         elected = LeaderBroker(URLS.broker_id, "http://a:9999")
         for leader, state, found in (
-            (elected, State.CONNECTED, URLS),
-            (elected, State.EXPIRED, None),
-            (LEADER, State.CONNECTED, None),
-            (None, State.CONNECTED, None),
+            (elected, SessionState.CONNECTED, URLS),
+            (elected, SessionState.EXPIRED, None),
+            (LEADER, SessionState.CONNECTED, None),
+            (None, SessionState.CONNECTED, None),
         ):
             election = cast("Election", SimpleNamespace(leader=leader))
             watcher = cast("SessionWatcher", SimpleNamespace(state=state))
@@ -85,7 +89,7 @@ async def test_a_leader_has_the_addresses_of_its_own_registration_while_it_is_kn
 
 def test_an_election_node_does_not_name_another_host_than_that_of_its_broker() -> None:
     election = SimpleNamespace(leader=LeaderBroker("me:1", "http://evil:1"))
-    watcher = SimpleNamespace(state=State.CONNECTED)
+    watcher = SimpleNamespace(state=SessionState.CONNECTED)
     cluster = LiveCluster(None, cast("Election", election), cast("SessionWatcher", watcher), None)
     assert cluster.leader() == ("me:1", "")
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
@@ -106,4 +106,4 @@ async def test_proofs_that_wait_in_the_socket_are_read_before_authority_is_withd
         await eventually(lambda: one.clock.stalled_s, deadline_s=20.0)
         await asyncio.sleep(0.1)
         one.watcher.check()
-        assert Action.FENCE not in one.actions
+        assert SessionAction.FENCE not in one.actions

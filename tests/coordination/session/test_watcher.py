@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from broker_ctl.coordination.session import AuthorityMode
-from broker_ctl.core.machines.session import Action, Event, State
+from broker_ctl.core.machines.session import SessionAction, SessionMachineEvent, SessionState
 from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, StoreClosed
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.lab.memory_store.servers import Client
+from broker_ctl.lab.memory_store.servers import MemoryClient
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store import paths
@@ -45,7 +45,7 @@ async def test_committed_heartbeats_prove_authority_and_keep_it() -> None:
         assert LeaseRecord.decode(node.path, node.data).nonce == "nonce-0"
         # One write a period, and no more.
         assert node.stat.version == pytest.approx(42.5 / PERIOD_S, abs=2)
-        assert one.actions == [Action.BEGIN]
+        assert one.actions == [SessionAction.BEGIN]
 
 
 @in_virtual_time
@@ -67,17 +67,17 @@ async def test_silence_for_longer_than_the_lease_withdraws_authority_before_the_
         await asyncio.sleep(5.0)
         one.store.disconnect()
         cut_s = one.clock.now_s()
-        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0)
+        await eventually(lambda: one.watcher.state is SessionState.LOST, deadline_s=20.0)
         assert one.store.session_id in one.ensemble.session_ids
         assert one.clock.now_s() - cut_s < TIMEOUT_S - MARGIN_S + 0.1
         with pytest.raises(AuthorityLost):
             one.watcher.check()
         assert one.grants[-1].deadline_s == 0.0
         assert one.actions == [
-            Action.BEGIN,
-            Action.CONNECTION_LOST,
-            Action.FENCE,
-            Action.SESSION_LOST,
+            SessionAction.BEGIN,
+            SessionAction.CONNECTION_LOST,
+            SessionAction.FENCE,
+            SessionAction.SESSION_LOST,
         ]
 
 
@@ -87,7 +87,9 @@ async def test_rights_come_back_in_the_same_session_with_a_proof_not_with_the_co
         await asyncio.sleep(5.0)
         session_id = one.store.session_id
         one.store.disconnect()
-        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        await eventually(
+            lambda: one.watcher.state is SessionState.LOST, deadline_s=20.0, poll_s=0.01
+        )
         one.store.reconnect()
         await one.store.wait_connected()
         assert not one.has_authority
@@ -95,10 +97,10 @@ async def test_rights_come_back_in_the_same_session_with_a_proof_not_with_the_co
         assert one.store.session_id == session_id
         assert one.watcher.epoch == 1
         assert one.actions[4:] == [
-            Action.VERIFY,
-            Action.RECONNECTED,
-            Action.SESSION_REESTABLISHED,
-            Action.VERIFY,
+            SessionAction.VERIFY,
+            SessionAction.RECONNECTED,
+            SessionAction.SESSION_REESTABLISHED,
+            SessionAction.VERIFY,
         ]
 
 
@@ -110,8 +112,12 @@ async def test_a_short_cut_costs_no_authority_and_has_everything_verified() -> N
         await asyncio.sleep(2.0)
         one.watcher.check()
         one.store.reconnect()
-        await eventually(lambda: one.watcher.state is State.CONNECTED)
-        assert one.actions[1:] == [Action.CONNECTION_LOST, Action.RECONNECTED, Action.VERIFY]
+        await eventually(lambda: one.watcher.state is SessionState.CONNECTED)
+        assert one.actions[1:] == [
+            SessionAction.CONNECTION_LOST,
+            SessionAction.RECONNECTED,
+            SessionAction.VERIFY,
+        ]
         await asyncio.sleep(2 * PERIOD_S)
         assert one.watcher.deadline_s > one.clock.now_s() + 0.7 * TIMEOUT_S
 
@@ -127,13 +133,13 @@ async def test_an_expiry_ends_the_session_and_a_new_one_has_rights_at_once() -> 
         # No rest until the next heartbeat would have been due: others wait for the grace only.
         assert one.clock.now_s() - expired_s < 0.1
         assert one.actions[1:] == [
-            Action.CONNECTION_LOST,
-            Action.FENCE,
-            Action.END,
-            Action.SESSION_LOST,
-            Action.RECONNECTED,
-            Action.SESSION_REESTABLISHED,
-            Action.BEGIN,
+            SessionAction.CONNECTION_LOST,
+            SessionAction.FENCE,
+            SessionAction.END,
+            SessionAction.SESSION_LOST,
+            SessionAction.RECONNECTED,
+            SessionAction.SESSION_REESTABLISHED,
+            SessionAction.BEGIN,
         ]
         one.watcher.check_epoch(2)
         with pytest.raises(AuthorityLost):
@@ -155,12 +161,12 @@ async def test_authority_that_lapsed_while_the_machine_was_suspended_is_reported
         await asyncio.sleep(5.0)
         # As short as to leave the session alive: the next heartbeats prove it again.
         one.clock.stalled_s = TIMEOUT_S
-        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=1.0)
-        assert one.actions[1:] == [Action.FENCE, Action.SESSION_LOST]
+        await eventually(lambda: one.watcher.state is SessionState.LOST, deadline_s=1.0)
+        assert one.actions[1:] == [SessionAction.FENCE, SessionAction.SESSION_LOST]
         assert one.grants[-1].deadline_s == 0.0
         await one.watcher.wait_authority()
         assert one.watcher.epoch == 1
-        assert Action.VERIFY in one.actions
+        assert SessionAction.VERIFY in one.actions
 
 
 @in_virtual_time
@@ -259,17 +265,17 @@ async def test_a_shorter_lease_counts_from_before_a_handshake_during_which_the_m
         def doze() -> None:
             one.clock.stalled_s += 1.5
 
-        def sleep(action: Action) -> None:
-            if action is Action.CONNECTION_LOST:
+        def sleep(action: SessionAction) -> None:
+            if action is SessionAction.CONNECTION_LOST:
                 # Once the loss is known, while the next handshake is on its way.
                 asyncio.get_running_loop().call_soon(doze)
-            elif action is Action.RECONNECTED:
+            elif action is SessionAction.RECONNECTED:
                 left_s.append(one.watcher.deadline_s - one.clock.now_s())
 
         one.watcher.listen(sleep)
         limits.timeout_s = 7.0
         one.blink()
-        await eventually(lambda: one.watcher.state is State.CONNECTED)
+        await eventually(lambda: one.watcher.state is SessionState.CONNECTED)
         assert max(left_s) < 7.0 - 1.5
 
 
@@ -282,7 +288,7 @@ class Granting:
         self.timeout_s = TIMEOUT_S
         party.ensemble.attach = self.attach  # type: ignore[method-assign]  # other limits
 
-    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+    def attach(self, client: MemoryClient, session_id: int, timeout_s: float) -> int:
         session_id = self._attach(client, session_id, timeout_s)
         self._party.ensemble._sessions[session_id].timeout_s = self.timeout_s
         self._party.store._session._timeout_s = self.timeout_s
@@ -296,14 +302,14 @@ async def test_a_server_that_grants_the_session_less_time_shortens_the_lease_at_
         await asyncio.sleep(5.0)
         left_s: list[float] = []
 
-        def note(action: Action) -> None:
-            if action is Action.RECONNECTED:
+        def note(action: SessionAction) -> None:
+            if action is SessionAction.RECONNECTED:
                 left_s.append(one.watcher.deadline_s - one.clock.now_s())
 
         one.watcher.listen(note)
         session_id, limits.timeout_s = one.store.session_id, 7.0
         one.blink()
-        await eventually(lambda: one.watcher.state is State.CONNECTED)
+        await eventually(lambda: one.watcher.state is SessionState.CONNECTED)
         assert max(left_s) < 7.0
         assert one.watcher.deadline_s < one.clock.now_s() + 7.0
         assert one.grants[-1].deadline_s == one.watcher.deadline_s
@@ -361,9 +367,9 @@ async def test_a_connection_over_which_nothing_commits_gives_no_authority() -> N
     one = Party(ensemble, store=store)
     await one.start()
     store.is_stuck = True
-    await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0)
+    await eventually(lambda: one.watcher.state is SessionState.LOST, deadline_s=20.0)
     assert store.is_connected
-    assert one.actions[1:] == [Action.FENCE, Action.SESSION_LOST]
+    assert one.actions[1:] == [SessionAction.FENCE, SessionAction.SESSION_LOST]
     await one.close()
 
 
@@ -371,13 +377,15 @@ async def test_a_connection_over_which_nothing_commits_gives_no_authority() -> N
 async def test_a_proof_that_its_connection_did_not_outlive_leads_to_no_dead_end() -> None:
     async with parties() as (one,):
         one.store.disconnect()
-        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        await eventually(
+            lambda: one.watcher.state is SessionState.LOST, deadline_s=20.0, poll_s=0.01
+        )
         # The answer was taken off the wire, and the wire cut, in one turn of the loop.
-        one.watcher._feed(Event.LEASE_RENEWED)
+        one.watcher._feed(SessionMachineEvent.LEASE_RENEWED)
         one.store.reconnect()
         await one.watcher.wait_authority()
-        assert one.watcher.state is State.CONNECTED
-        assert one.actions[-1] is Action.VERIFY
+        assert one.watcher.state is SessionState.CONNECTED
+        assert one.actions[-1] is SessionAction.VERIFY
 
 
 # Other authorities.
@@ -390,7 +398,7 @@ async def test_with_storage_authority_lasts_through_outages_and_ends_with_the_st
         await asyncio.sleep(3 * TIMEOUT_S)
         one.watcher.check()
         one.store.reconnect()
-        await eventually(lambda: one.watcher.state is State.EXPIRED, poll_s=0.0001)
+        await eventually(lambda: one.watcher.state is SessionState.EXPIRED, poll_s=0.0001)
         one.watcher.check()
         # A request to the store needs a session nevertheless.
         with pytest.raises(AuthorityLost):
@@ -408,7 +416,9 @@ async def test_pulsars_timer_runs_from_the_cut_for_five_sixths_of_the_timeout() 
         one.store.disconnect()
         cut_s = one.clock.now_s()
         assert one.watcher.deadline_s == pytest.approx(cut_s + TIMEOUT_S * 5 / 6)
-        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        await eventually(
+            lambda: one.watcher.state is SessionState.LOST, deadline_s=20.0, poll_s=0.01
+        )
         one.store.reconnect()
         await one.watcher.wait_authority()
         assert one.watcher.epoch == 1

@@ -5,7 +5,7 @@ import pytest
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.machines.lease import Heartbeat
-from broker_ctl.core.machines.session import Action, State
+from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
@@ -33,7 +33,7 @@ async def test_it_ends_at_once_for_all_who_act_and_the_caller_learns_how_long_it
         assert until_s > one.clock.now_s()
         assert one.watcher.deadline_s == 0.0
         assert one.grants[-1].deadline_s == 0.0
-        assert one.actions[-2:] == [Action.FENCE, Action.SESSION_LOST]
+        assert one.actions[-2:] == [SessionAction.FENCE, SessionAction.SESSION_LOST]
         with pytest.raises(AuthorityLost, match=f"no authority: {WHY}"):
             one.watcher.check()
 
@@ -44,7 +44,7 @@ async def test_a_proof_that_was_on_its_way_gives_nothing_back() -> None:
         await withheld(one)
         for _ in range(3):
             one.watcher._prove(one.watcher.epoch, late_proof(one.clock))
-        assert one.watcher.state is State.LOST
+        assert one.watcher.state is SessionState.LOST
         assert one.watcher.deadline_s == 0.0
 
 
@@ -57,7 +57,7 @@ async def test_it_comes_back_in_the_same_session_with_the_next_proof() -> None:
         assert not one.has_authority
         await one.watcher.wait_authority()
         assert one.store.session_id == session_id
-        assert one.actions[-1] is Action.VERIFY
+        assert one.actions[-1] is SessionAction.VERIFY
 
 
 @pytest.mark.parametrize("mode", AuthorityMode)

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_ctl.core.cluster.surges import Past, Surge
-from broker_ctl.core.machines.surge import TRANSITIONS, Event, State, step
+from broker_ctl.core.machines.surge import TRANSITIONS, SurgeEvent, SurgeState, step
 from broker_ctl.core.rules.rules import SurgeRules
 from broker_ctl.errors import InvalidTransition
 
@@ -51,16 +51,16 @@ def test_a_surge_is_tenfold_growth_within_a_minute_to_what_was_not_seen_before(
 
 def test_a_surge_goes_from_risen_to_followed_to_over() -> None:
     surge = Surge(1e6, 2e7, 100.0)
-    followed = surge.after(Event.PLANNED)
+    followed = surge.after(SurgeEvent.PLANNED)
     assert followed is not None
-    assert followed.state is State.FOLLOWED
-    assert followed.after(Event.LAPSED) is None
-    assert surge.event_of(0.9e7) is Event.FELL
+    assert followed.state is SurgeState.FOLLOWED
+    assert followed.after(SurgeEvent.LAPSED) is None
+    assert surge.event_of(0.9e7) is SurgeEvent.FELL
     assert surge.event_of(1.1e7) is None
     assert surge.text == "it grew from 976.6 KiB/s to 19.1 MiB/s within a minute or two"
 
 
 def test_what_has_no_row_in_the_table_is_refused() -> None:
-    assert {state for state, _ in TRANSITIONS} == {State.RISEN, State.FOLLOWED}
+    assert {state for state, _ in TRANSITIONS} == {SurgeState.RISEN, SurgeState.FOLLOWED}
     with pytest.raises(InvalidTransition):
-        step(State.OVER, Event.GREW)
+        step(SurgeState.OVER, SurgeEvent.GREW)

@@ -21,7 +21,7 @@ from broker_ctl.core.history.cycle_rows import (
     NOTHING_REPORTED,
     ROWS_A_LINE,
     Batch,
-    Reported,
+    ReportedRows,
     memory_in_bounds,
     rows_of_view,
 )
@@ -52,13 +52,13 @@ class Written:
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
-    reported: Reported = NOTHING_REPORTED
+    reported: ReportedRows = NOTHING_REPORTED
 
 
-def written(view: ClusterView, reported: Reported = NOTHING_REPORTED) -> Written:
+def written(view: ClusterView, reported: ReportedRows = NOTHING_REPORTED) -> Written:
     found = Written()
 
-    def follow(steps: Generator[Batch, None, Reported]) -> Generator[Batch, None, None]:
+    def follow(steps: Generator[Batch, None, ReportedRows]) -> Generator[Batch, None, None]:
         found.reported = yield from steps
 
     for batch in follow(rows_of_view(reported, view)):

@@ -18,7 +18,15 @@ from broker_ctl.core.history.catalog import (
     packed_line_of,
     parse_line,
 )
-from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, columns_of, is_of, kind
+from broker_ctl.core.history.columns import (
+    Column,
+    ColumnType,
+    Doc,
+    RowKind,
+    columns_of,
+    is_of,
+    kind,
+)
 from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.errors import CorruptRecord, NewerVersion
 
@@ -43,7 +51,7 @@ def values_of(column: Column) -> st.SearchStrategy[Any]:
     return st.none() | values if column.is_optional else values
 
 
-def rows_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
+def rows_of(kind: RowKind[Any]) -> st.SearchStrategy[Any]:
     return st.tuples(*map(values_of, kind.columns)).map(lambda values: kind.row(*values))
 
 

@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.machines.election import TRANSITIONS, Action, Event, State, pause_s, step
+from broker_ctl.core.machines.election import (
+    TRANSITIONS,
+    ElectionAction,
+    ElectionEvent,
+    ElectionState,
+    pause_s,
+    step,
+)
 from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 TABLE = """\
@@ -36,7 +43,7 @@ suspended, mine -> leading
 suspended, others -> following: step down
 suspended, resign -> resigned: step down delete"""
 
-FROM_THE_SESSION = {Event.CONNECTION_LOST, Event.AUTHORITY_LOST}
+FROM_THE_SESSION = {ElectionEvent.CONNECTION_LOST, ElectionEvent.AUTHORITY_LOST}
 
 
 def test_the_table_is_this_one() -> None:
@@ -44,36 +51,39 @@ def test_the_table_is_this_one() -> None:
 
 
 def test_a_pair_without_a_row_is_an_error() -> None:
-    check_steps(TRANSITIONS, step, State, Event)
-    missing = without_row(TRANSITIONS, State, Event)
+    check_steps(TRANSITIONS, step, ElectionState, ElectionEvent)
+    missing = without_row(TRANSITIONS, ElectionState, ElectionEvent)
     assert {"leading, won", "following, won", "electing, failed", "resigned, free"} <= missing
 
 
 def test_the_session_may_speak_while_an_action_waits() -> None:
     # STAND and DELETE wait in these states; neither may be led elsewhere meanwhile.
     for event in FROM_THE_SESSION:
-        assert step(State.ELECTING, event) == (State.ELECTING, ())
-    assert without_row(TRANSITIONS, set(State) - {State.RESIGNED}, FROM_THE_SESSION) == set()
+        assert step(ElectionState.ELECTING, event) == (ElectionState.ELECTING, ())
+    assert (
+        without_row(TRANSITIONS, set(ElectionState) - {ElectionState.RESIGNED}, FROM_THE_SESSION)
+        == set()
+    )
 
 
-@given(st.lists(st.sampled_from(Event), max_size=60))
+@given(st.lists(st.sampled_from(ElectionEvent), max_size=60))
 def test_leading_begins_and_ends_in_turn_and_is_over_without_authority(
-    events: list[Event],
+    events: list[ElectionEvent],
 ) -> None:
-    state, is_leading = State.ELECTING, False
+    state, is_leading = ElectionState.ELECTING, False
     for event in events:
         if (state, event) not in TRANSITIONS:
             continue
         state, actions = step(state, event)
-        if Action.LEAD in actions:
+        if ElectionAction.LEAD in actions:
             assert not is_leading
             is_leading = True
-        if Action.STEP_DOWN in actions:
+        if ElectionAction.STEP_DOWN in actions:
             assert is_leading
             is_leading = False
-        if event is Event.AUTHORITY_LOST:
+        if event is ElectionEvent.AUTHORITY_LOST:
             assert not is_leading
-        assert is_leading == (state in {State.LEADING, State.SUSPENDED})
+        assert is_leading == (state in {ElectionState.LEADING, ElectionState.SUSPENDED})
 
 
 def test_a_candidate_that_keeps_losing_leadership_pauses_longer_each_time() -> None:

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.machines.lock import TRANSITIONS, Action, Claim, Event, State, claim_of, step
+from broker_ctl.core.machines.lock import (
+    TRANSITIONS,
+    Claim,
+    LockAction,
+    LockEvent,
+    LockState,
+    claim_of,
+    step,
+)
 from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 LIVE = """\
@@ -42,10 +50,10 @@ verifying, reconnected -> verifying: read
 verifying, release -> releasing: delete
 verifying, session ended -> lost
 verifying, suspended -> suspect"""
-ENDED = "\n".join(sorted(f"{s}, {e} -> {s}" for s in ("lost", "released") for e in Event))
+ENDED = "\n".join(sorted(f"{s}, {e} -> {s}" for s in ("lost", "released") for e in LockEvent))
 
 # What comes from outside, at any time and late; the others answer an action of ours.
-NEWS = set(Event) - {Event.DONE, Event.REFUSED}
+NEWS = set(LockEvent) - {LockEvent.DONE, LockEvent.REFUSED}
 
 
 def test_the_table_is_this_one() -> None:
@@ -53,32 +61,36 @@ def test_the_table_is_this_one() -> None:
 
 
 def test_a_pair_without_a_row_is_an_error() -> None:
-    check_steps(TRANSITIONS, step, State, Event)
-    assert without_row(TRANSITIONS, State, Event) == {
+    check_steps(TRANSITIONS, step, LockState, LockEvent)
+    assert without_row(TRANSITIONS, LockState, LockEvent) == {
         f"{state}, {answer}"
-        for state in (State.HELD, State.SUSPECT, State.VERIFYING)
-        for answer in (Event.DONE, Event.REFUSED)
+        for state in (LockState.HELD, LockState.SUSPECT, LockState.VERIFYING)
+        for answer in (LockEvent.DONE, LockEvent.REFUSED)
     }
 
 
 def test_news_may_come_in_every_state() -> None:
-    assert without_row(TRANSITIONS, State, NEWS) == set()
+    assert without_row(TRANSITIONS, LockState, NEWS) == set()
 
 
-@given(st.lists(st.sampled_from(Event), max_size=40))
-def test_a_generation_ends_once_and_notifies_of_its_loss_at_most_once(events: list[Event]) -> None:
-    state, notifications = State.HELD, 0
+@given(st.lists(st.sampled_from(LockEvent), max_size=40))
+def test_a_generation_ends_once_and_notifies_of_its_loss_at_most_once(
+    events: list[LockEvent],
+) -> None:
+    state, notifications = LockState.HELD, 0
     for event in events:
         if (state, event) not in TRANSITIONS:
             continue
         before = state
         state, actions = step(before, event)
-        notifications += actions.count(Action.NOTIFY_LOST)
-        if before in {State.LOST, State.RELEASED}:
+        notifications += actions.count(LockAction.NOTIFY_LOST)
+        if before in {LockState.LOST, LockState.RELEASED}:
             assert state is before
             assert actions == ()
-        if Action.NOTIFY_LOST in actions:
-            assert event in {Event.GONE, Event.OTHER}, "only a read shows that it was taken away"
+        if LockAction.NOTIFY_LOST in actions:
+            assert event in {LockEvent.GONE, LockEvent.OTHER}, (
+                "only a read shows that it was taken away"
+            )
     assert notifications <= 1
 
 

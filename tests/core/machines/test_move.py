@@ -9,23 +9,23 @@ from broker_ctl.core.machines.move import (
     ADOPTED,
     BEGUN,
     TRANSITIONS,
-    Action,
-    Event,
-    State,
+    MoveAction,
+    MoveEvent,
+    MoveState,
     Step,
     step,
 )
 from broker_ctl.errors import InvalidTransition
 
 SOURCE, DESTINATION, SPARE = "a", "b", "c"
-ENDS = {State.ENDED, State.ABORTED}
+ENDS = {MoveState.ENDED, MoveState.ABORTED}
 
 
 @dataclass(frozen=True)
 class Sent:
     """An order that was not answered: it may be carried out at any later time, or never."""
 
-    action: Action
+    action: MoveAction
     broker: str
     version: int
 
@@ -45,9 +45,9 @@ class World:
         """What a broker does, under the guards of its transaction."""
         if order.broker not in self.alive or self.version != order.version:
             return self
-        if order.action is Action.RELEASE and self.owner == order.broker:
+        if order.action is MoveAction.RELEASE and self.owner == order.broker:
             return replace(self, owner=None)
-        if order.action is Action.RECEIVE and self.owner is None:
+        if order.action is MoveAction.RECEIVE and self.owner is None:
             return replace(self, owner=order.broker)
         return self
 
@@ -61,8 +61,8 @@ class World:
 class Run:
     """A leader in the middle of a move: what it knows, and what it does next."""
 
-    state: State
-    actions: tuple[Action, ...]
+    state: MoveState
+    actions: tuple[MoveAction, ...]
     world: World
     version: int = 0
     asked: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Run:
 
     def next(
         self,
-        event: Event,
+        event: MoveEvent,
         world: World,
         *,
         version: int | None = None,
@@ -91,16 +91,16 @@ class Run:
         )
 
 
-def look(run: Run) -> Event:
+def look(run: Run) -> MoveEvent:
     world = run.world
     if world.owner == world.to:
-        return Event.AT_DESTINATION
+        return MoveEvent.AT_DESTINATION
     if world.version is None:
-        return Event.OVER
+        return MoveEvent.OVER
     if world.owner is None:
         can_ask = world.to in world.alive and run.asked.count(world.to) < 2
-        return Event.FREE if can_ask else Event.STRAY
-    return Event.AT_SOURCE if world.owner == SOURCE else Event.ELSEWHERE
+        return MoveEvent.FREE if can_ask else MoveEvent.STRAY
+    return MoveEvent.AT_SOURCE if world.owner == SOURCE else MoveEvent.ELSEWHERE
 
 
 def answers(run: Run) -> Iterator[Run]:
@@ -108,14 +108,14 @@ def answers(run: Run) -> Iterator[Run]:
     (action,) = run.actions
     world = run.world
     match action:
-        case Action.LOOK:
+        case MoveAction.LOOK:
             yield run.next(look(run), world)
-        case Action.CLOSE:
+        case MoveAction.CLOSE:
             gone = replace(world, version=None) if world.version == run.version else world
-            yield run.next(Event.CLOSED, gone)
-        case Action.REROUTE:
+            yield run.next(MoveEvent.CLOSED, gone)
+        case MoveAction.REROUTE:
             yield rerouted(run)
-        case Action.PREPARE | Action.RELEASE | Action.RECEIVE:
+        case MoveAction.PREPARE | MoveAction.RELEASE | MoveAction.RECEIVE:
             yield from ordered(run, action)
 
 
@@ -123,28 +123,30 @@ def rerouted(run: Run) -> Run:
     world = run.world
     others = sorted(world.alive - {*run.asked, world.to})
     if not others:
-        return run.next(Event.NO_RECEIVER, world)
+        return run.next(MoveEvent.NO_RECEIVER, world)
     if world.version != run.version:
-        return run.next(Event.REFUSED, world, version=world.version or run.version)
+        return run.next(MoveEvent.REFUSED, world, version=world.version or run.version)
     version = run.version + 1
-    return run.next(Event.REROUTED, replace(world, to=others[0], version=version), version=version)
+    return run.next(
+        MoveEvent.REROUTED, replace(world, to=others[0], version=version), version=version
+    )
 
 
-def ordered(run: Run, action: Action) -> Iterator[Run]:
+def ordered(run: Run, action: MoveAction) -> Iterator[Run]:
     world = run.world
-    broker = SOURCE if action is Action.RELEASE else world.to
-    asked = (*run.asked, broker) if action is Action.RECEIVE else run.asked
+    broker = SOURCE if action is MoveAction.RELEASE else world.to
+    asked = (*run.asked, broker) if action is MoveAction.RECEIVE else run.asked
     order = Sent(action, broker, run.version)
     done = world.carried_out(order)
-    is_done = action is Action.PREPARE or done != world
+    is_done = action is MoveAction.PREPARE or done != world
     if broker in world.alive and is_done:
-        ended = replace(done, version=None) if action is Action.RECEIVE else done
-        yield run.next(Event.EXECUTED, ended, asked=asked)
-        yield run.next(Event.UNANSWERED, done, asked=asked)
-        yield run.next(Event.UNANSWERED, ended, asked=asked)
+        ended = replace(done, version=None) if action is MoveAction.RECEIVE else done
+        yield run.next(MoveEvent.EXECUTED, ended, asked=asked)
+        yield run.next(MoveEvent.UNANSWERED, done, asked=asked)
+        yield run.next(MoveEvent.UNANSWERED, ended, asked=asked)
     on_the_way = replace(world, on_the_way=world.on_the_way | {order})
-    yield run.next(Event.UNANSWERED, on_the_way, asked=asked)
-    yield run.next(Event.REFUSED, world, asked=asked)
+    yield run.next(MoveEvent.UNANSWERED, on_the_way, asked=asked)
+    yield run.next(MoveEvent.REFUSED, world, asked=asked)
 
 
 def faults(run: Run) -> Iterator[Run]:
@@ -183,7 +185,7 @@ def runs() -> set[Run]:
 
 def test_the_world_is_large_enough_to_mean_something(runs: set[Run]) -> None:
     states = {run.state for run in runs}
-    assert states == set(State)
+    assert states == set(MoveState)
     assert len(runs) > 5_000
 
 
@@ -198,7 +200,7 @@ def test_wherever_a_move_is_cut_it_ends_without_a_record(runs: set[Run]) -> None
 
 def test_a_move_that_ended_is_where_it_was_to_go(runs: set[Run]) -> None:
     for run in runs:
-        if run.state is State.ENDED and run.world.to in run.world.alive:
+        if run.state is MoveState.ENDED and run.world.to in run.world.alive:
             assert run.world.owner == run.world.to, run
 
 
@@ -206,7 +208,7 @@ def test_an_aborted_move_leaves_an_owner_or_a_bundle_that_anybody_may_place(
     runs: set[Run],
 ) -> None:
     for run in runs:
-        if run.state is State.ABORTED:
+        if run.state is MoveState.ABORTED:
             assert run.world.version is None, run
             assert run.world.owner is None or run.world.owner in run.world.alive, run
 
@@ -223,8 +225,8 @@ def test_the_undisturbed_course_orders_each_broker_once() -> None:
     while not run.is_over:
         orders.append(run.actions[0])
         run = next(answers(run))
-    assert orders == [Action.PREPARE, Action.RELEASE, Action.RECEIVE, Action.CLOSE]
-    assert run.state is State.ENDED
+    assert orders == [MoveAction.PREPARE, MoveAction.RELEASE, MoveAction.RECEIVE, MoveAction.CLOSE]
+    assert run.state is MoveState.ENDED
     assert run.world.owner == DESTINATION
 
 
@@ -233,13 +235,13 @@ def test_a_dead_receiver_is_replaced_once_the_source_has_released() -> None:
     run = Run.begun(ADOPTED, world)
     while not run.is_over:
         run = next(answers(run))
-    assert run.state is State.ENDED
+    assert run.state is MoveState.ENDED
     assert run.world.owner in {SOURCE, SPARE}
 
 
 def test_a_pair_without_a_row_is_refused_with_the_given_detail() -> None:
     with pytest.raises(InvalidTransition, match="long ago"):
-        step(State.ENDED, Event.EXECUTED, "long ago")
+        step(MoveState.ENDED, MoveEvent.EXECUTED, "long ago")
 
 
 def test_each_row_has_at_most_one_action_and_ends_have_none() -> None:

@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.machines.session import TRANSITIONS, Action, Event, State, step
+from broker_ctl.core.machines.session import (
+    TRANSITIONS,
+    SessionAction,
+    SessionMachineEvent,
+    SessionState,
+    step,
+)
 from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 TABLE = """\
@@ -36,26 +42,26 @@ suspended, lease renewed -> suspended
 suspended, reconnected -> connected: Reconnected verify"""
 
 NOTIFIED = {
-    Action.CONNECTION_LOST,
-    Action.RECONNECTED,
-    Action.SESSION_LOST,
-    Action.SESSION_REESTABLISHED,
+    SessionAction.CONNECTION_LOST,
+    SessionAction.RECONNECTED,
+    SessionAction.SESSION_LOST,
+    SessionAction.SESSION_REESTABLISHED,
 }
 # The grammar of events (docs: pulsar-session-watcher), as an automaton over what listeners hear.
 GRAMMAR = {
-    ("up", Action.CONNECTION_LOST): "cut",
-    ("up", Action.SESSION_LOST): "lost",
-    ("cut", Action.RECONNECTED): "up",
-    ("cut", Action.SESSION_LOST): "lost",
-    ("lost", Action.RECONNECTED): "returning",
-    ("returning", Action.SESSION_REESTABLISHED): "up",
+    ("up", SessionAction.CONNECTION_LOST): "cut",
+    ("up", SessionAction.SESSION_LOST): "lost",
+    ("cut", SessionAction.RECONNECTED): "up",
+    ("cut", SessionAction.SESSION_LOST): "lost",
+    ("lost", SessionAction.RECONNECTED): "returning",
+    ("returning", SessionAction.SESSION_REESTABLISHED): "up",
 }
 
 
-def walk(events: list[Event]) -> list[Action]:
+def walk(events: list[SessionMachineEvent]) -> list[SessionAction]:
     """What is done when ``events`` happen; an event that cannot happen is left out."""
-    state = State.NONE
-    done: list[Action] = []
+    state = SessionState.NONE
+    done: list[SessionAction] = []
     for event in events:
         if (state, event) in TRANSITIONS:
             state, actions = step(state, event)
@@ -63,7 +69,7 @@ def walk(events: list[Event]) -> list[Action]:
     return done
 
 
-histories = st.lists(st.sampled_from(Event), max_size=60).map(walk)
+histories = st.lists(st.sampled_from(SessionMachineEvent), max_size=60).map(walk)
 
 
 def test_the_table_is_this_one() -> None:
@@ -71,15 +77,17 @@ def test_the_table_is_this_one() -> None:
 
 
 def test_a_pair_without_a_row_is_an_error() -> None:
-    check_steps(TRANSITIONS, step, State, Event)
-    assert "suspended, opened" in without_row(TRANSITIONS, State, Event)
-    assert {pair for pair in without_row(TRANSITIONS, State, Event) if "closed," in pair} == {
-        f"closed, {event}" for event in Event
-    }
+    check_steps(TRANSITIONS, step, SessionState, SessionMachineEvent)
+    assert "suspended, opened" in without_row(TRANSITIONS, SessionState, SessionMachineEvent)
+    assert {
+        pair
+        for pair in without_row(TRANSITIONS, SessionState, SessionMachineEvent)
+        if "closed," in pair
+    } == {f"closed, {event}" for event in SessionMachineEvent}
 
 
 @given(histories)
-def test_listeners_hear_words_of_pulsars_grammar(history: list[Action]) -> None:
+def test_listeners_hear_words_of_pulsars_grammar(history: list[SessionAction]) -> None:
     place = "up"
     for action in history:
         if action in NOTIFIED:
@@ -89,31 +97,31 @@ def test_listeners_hear_words_of_pulsars_grammar(history: list[Action]) -> None:
 
 
 @given(histories)
-def test_sessions_begin_and_end_in_turn(history: list[Action]) -> None:
-    scopes = [action for action in history if action in {Action.BEGIN, Action.END}]
-    assert scopes[::2] == [Action.BEGIN] * len(scopes[::2])
-    assert scopes[1::2] == [Action.END] * len(scopes[1::2])
+def test_sessions_begin_and_end_in_turn(history: list[SessionAction]) -> None:
+    scopes = [action for action in history if action in {SessionAction.BEGIN, SessionAction.END}]
+    assert scopes[::2] == [SessionAction.BEGIN] * len(scopes[::2])
+    assert scopes[1::2] == [SessionAction.END] * len(scopes[1::2])
 
 
 @given(histories)
 def test_authority_is_withdrawn_before_a_session_ends_or_is_reported_lost(
-    history: list[Action],
+    history: list[SessionAction],
 ) -> None:
     is_fenced = True
     for action in history:
-        if action in {Action.BEGIN, Action.SESSION_REESTABLISHED}:
+        if action in {SessionAction.BEGIN, SessionAction.SESSION_REESTABLISHED}:
             is_fenced = False
-        elif action is Action.FENCE:
+        elif action is SessionAction.FENCE:
             is_fenced = True
-        elif action in {Action.END, Action.SESSION_LOST}:
+        elif action in {SessionAction.END, SessionAction.SESSION_LOST}:
             assert is_fenced
 
 
 @given(histories)
 def test_after_each_new_connection_everything_is_verified_or_begins_again(
-    history: list[Action],
+    history: list[SessionAction],
 ) -> None:
     for place, action in enumerate(history):
-        if action is Action.RECONNECTED:
+        if action is SessionAction.RECONNECTED:
             following = set(history[place + 1 : place + 3])
-            assert following & {Action.VERIFY, Action.BEGIN}
+            assert following & {SessionAction.VERIFY, SessionAction.BEGIN}

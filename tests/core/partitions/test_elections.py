@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, RefusedElection
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     NO_VERSION,
@@ -39,7 +39,7 @@ def test_a_new_partition_is_led_by_the_first_that_lives_and_all_that_live_are_in
     first = LeaderAndIsr(3, 0, (1, 2, 3), ME, is_recovering=False, version=NO_VERSION)
     assert elections.initial(assignment, {1, 2, 3}, ME) == first
     assert elections.initial(assignment, {1, 2}, ME) == LeaderAndIsr(1, 0, (1, 2), ME)
-    assert elections.initial(assignment, {4}, ME) == Refused(ElectionRefusal.NONE_LIVES)
+    assert elections.initial(assignment, {4}, ME) == RefusedElection(ElectionRefusal.NONE_LIVES)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_a_new_partition_is_led_by_the_first_that_lives_and_all_that_live_are_in
             led_by(1, 1),
             {2, 3},
             TopicRules(),
-            Refused(ElectionRefusal.NONE_IN_SYNC_LIVES),
+            RefusedElection(ElectionRefusal.NONE_IN_SYNC_LIVES),
         ),
         ((1, 2, 3), led_by(1, 1), {2, 3}, UNCLEAN, after(2, 2, recovering=True)),
-        ((1, 2, 3), led_by(1, 1), {4}, UNCLEAN, Refused(ElectionRefusal.NONE_LIVES)),
+        ((1, 2, 3), led_by(1, 1), {4}, UNCLEAN, RefusedElection(ElectionRefusal.NONE_LIVES)),
         # The last survivor is back.
         ((1, 2, 3), led_by(NO_LEADER, 2), {1, 2}, UNCLEAN, after(2, 2)),
         # That does not end a recovery: no other replica has the records of its leader.
@@ -96,7 +96,7 @@ def test_a_reassigned_partition_is_led_by_the_first_target_in_sync(
 ) -> None:
     found = elections.reassign(assignment, state, live, ME)
     if expected is None:
-        assert found == Refused(ElectionRefusal.NONE_IN_TARGET)
+        assert found == RefusedElection(ElectionRefusal.NONE_IN_TARGET)
     else:
         assert found == after(expected, *state.isr), "the ISR is for a later step to shrink"
 
@@ -105,9 +105,9 @@ def test_a_reassigned_partition_is_led_by_the_first_target_in_sync(
     ("state", "live", "expected"),
     [
         (led_by(2, 1, 2, 3), {1, 2, 3}, after(1, 1, 2, 3)),
-        (led_by(1, 1, 2, 3), {1, 2, 3}, Refused(ElectionRefusal.PREFERRED_LEADS)),
-        (led_by(2, 1, 2, 3), {2, 3}, Refused(ElectionRefusal.PREFERRED_DEAD)),
-        (led_by(2, 2, 3), {1, 2, 3}, Refused(ElectionRefusal.PREFERRED_BEHIND)),
+        (led_by(1, 1, 2, 3), {1, 2, 3}, RefusedElection(ElectionRefusal.PREFERRED_LEADS)),
+        (led_by(2, 1, 2, 3), {2, 3}, RefusedElection(ElectionRefusal.PREFERRED_DEAD)),
+        (led_by(2, 2, 3), {1, 2, 3}, RefusedElection(ElectionRefusal.PREFERRED_BEHIND)),
     ],
 )
 def test_preferred(state: LeaderAndIsr, live: set[int], expected: Election) -> None:
@@ -120,8 +120,8 @@ def test_preferred(state: LeaderAndIsr, live: set[int], expected: Election) -> N
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1}, after(2, 2, 3)),
         # Two leave at once: the second one does not succeed the first.
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1, 2}, after(3, 3)),
-        (led_by(1, 1, 2), {1, 2, 3}, {1, 2}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
-        (led_by(1, 1, 2), {1, 3}, {1}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
+        (led_by(1, 1, 2), {1, 2, 3}, {1, 2}, RefusedElection(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
+        (led_by(1, 1, 2), {1, 3}, {1}, RefusedElection(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
     ],
 )
 def test_controlled_shutdown(
@@ -137,8 +137,8 @@ def test_controlled_shutdown(
         (led_by(1, 1, 2, 3), {1}, after(NO_LEADER, 2, 3)),
         (led_by(1, 1), {1}, after(NO_LEADER, 1)),
         (led_by(1, 1, 2), {1, 2}, after(NO_LEADER, 1, 2)),
-        (led_by(1, 1, 2), {3}, Refused(ElectionRefusal.NOTHING_CHANGES)),
-        (led_by(NO_LEADER, 1), {1}, Refused(ElectionRefusal.NOTHING_CHANGES)),
+        (led_by(1, 1, 2), {3}, RefusedElection(ElectionRefusal.NOTHING_CHANGES)),
+        (led_by(NO_LEADER, 1), {1}, RefusedElection(ElectionRefusal.NOTHING_CHANGES)),
     ],
 )
 def test_the_last_in_sync_is_remembered(
@@ -152,11 +152,21 @@ def test_the_last_in_sync_is_remembered(
     [
         (led_by(1, 1, 2, 3), {2, 3}, TopicRules(), after(2, 2, 3)),
         (led_by(1, 1, 2, 3), {1, 3}, TopicRules(), after(1, 1, 3)),
-        (led_by(1, 1, 2, 3), {1, 2, 3}, TopicRules(), Refused(ElectionRefusal.NOTHING_CHANGES)),
+        (
+            led_by(1, 1, 2, 3),
+            {1, 2, 3},
+            TopicRules(),
+            RefusedElection(ElectionRefusal.NOTHING_CHANGES),
+        ),
         (led_by(1, 1, 2), {3}, TopicRules(), after(NO_LEADER, 1, 2)),
         (led_by(1, 1, 2), {3}, UNCLEAN, after(3, 3, recovering=True)),
         # Without a leader already: it is not written again at each look.
-        (led_by(NO_LEADER, 1, 2), {3}, TopicRules(), Refused(ElectionRefusal.NONE_IN_SYNC_LIVES)),
+        (
+            led_by(NO_LEADER, 1, 2),
+            {3},
+            TopicRules(),
+            RefusedElection(ElectionRefusal.NONE_IN_SYNC_LIVES),
+        ),
         (led_by(NO_LEADER, 1, 2), {2, 3}, TopicRules(), after(2, 2)),
     ],
 )
@@ -168,7 +178,7 @@ def test_a_change_of_brokers_makes_one_state(
 
 def test_no_leader_is_written_once() -> None:
     assert elections.leaderless(led_by(1, 1, 2), ME) == after(NO_LEADER, 1, 2)
-    assert elections.leaderless(led_by(NO_LEADER, 1), ME) == Refused(
+    assert elections.leaderless(led_by(NO_LEADER, 1), ME) == RefusedElection(
         ElectionRefusal.NOTHING_CHANGES
     )
 
@@ -242,7 +252,7 @@ def test_every_state_is_newer_names_its_controller_and_has_a_replica_in_sync(
     name: str, case: Case
 ) -> None:
     found = ALL[name](case)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedElection):
         return
     assert found.leader_epoch == case.state.leader_epoch + 1
     assert found.controller_epoch == ME
@@ -258,7 +268,7 @@ def test_every_state_is_newer_names_its_controller_and_has_a_replica_in_sync(
 @given(case=cases())
 def test_a_clean_election_never_leaves_the_isr(name: str, case: Case) -> None:
     found = CLEAN[name](case)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedElection):
         return
     assert found.leader in case.state.isr
     assert found.leader in case.live
@@ -275,7 +285,7 @@ def test_a_replica_out_of_sync_leads_only_where_allowed_and_is_marked_as_recover
     case: Case,
 ) -> None:
     found = elections.after_broker_change(case.assignment, case.state, case.live, ME, case.rules)
-    if isinstance(found, Refused) or found.leader in {NO_LEADER, *case.state.isr}:
+    if isinstance(found, RefusedElection) or found.leader in {NO_LEADER, *case.state.isr}:
         return
     assert case.rules.is_unclean_allowed
     assert not case.live & set(case.state.isr)
@@ -286,10 +296,10 @@ def test_a_replica_out_of_sync_leads_only_where_allowed_and_is_marked_as_recover
 @given(cases())
 def test_after_a_change_of_brokers_nothing_is_left_to_do(case: Case) -> None:
     found = elections.after_broker_change(case.assignment, case.state, case.live, ME, case.rules)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedElection):
         return
     assert found.leader == NO_LEADER or found.leader in case.live
     if found.leader == NO_LEADER:
         assert found.isr == case.state.isr
     again = elections.after_broker_change(case.assignment, found, case.live, ME, case.rules)
-    assert isinstance(again, Refused)
+    assert isinstance(again, RefusedElection)

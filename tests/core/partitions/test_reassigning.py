@@ -13,7 +13,7 @@ from broker_ctl.core.partitions.reassigning import (
     NOTHING_ANNOUNCED,
     Announce,
     Finish,
-    Progress,
+    ReassignmentProgress,
     Settle,
     Wait,
     next_step,
@@ -22,7 +22,7 @@ from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIs
 
 ME: Final = 9
 LIVE: Final = frozenset(range(1, 7))
-ANNOUNCED: Final = Progress(is_announced=True)
+ANNOUNCED: Final = ReassignmentProgress(is_announced=True)
 
 
 def state_of(leader: int, *isr: int, epoch: int = 5, controller_epoch: int = 4) -> LeaderAndIsr:
@@ -41,7 +41,7 @@ def test_the_example_of_the_reference_row_by_row() -> None:
     settled = state_of(4, 4, 5, 6, epoch=6, controller_epoch=ME)
     ready = state_of(1, 1, 2, 3, 4, 5, 6)
     assert next_step(moving, ready, LIVE, ME, ANNOUNCED) == Settle(settled)
-    progress = Progress(is_announced=True, settled_epoch=6)
+    progress = ReassignmentProgress(is_announced=True, settled_epoch=6)
     finish = Finish(Assignment((4, 5, 6)), 17, (1, 2, 3))
     assert next_step(moving, settled, LIVE, ME, progress) == finish
 
@@ -58,7 +58,7 @@ def test_another_controller_announces_everything_again() -> None:
 def test_a_removed_replica_that_came_back_into_the_isr_is_settled_again() -> None:
     """KAFKA-1097, 1170: nothing was written to the partition, so it caught up at once."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
-    progress = Progress(is_announced=True, settled_epoch=6)
+    progress = ReassignmentProgress(is_announced=True, settled_epoch=6)
     returned = state_of(1, 1, 2, 4, epoch=6, controller_epoch=ME)
     again = state_of(1, 1, 4, epoch=7, controller_epoch=ME)
     assert next_step(moving, returned, LIVE, ME, progress) == Settle(again)
@@ -68,7 +68,7 @@ def test_a_reassignment_is_settled_again_after_another_election() -> None:
     """It announced all replicas to all: the leader might take a removed one back."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
     elected = state_of(4, 4, epoch=7, controller_epoch=ME)
-    progress = Progress(is_announced=True, settled_epoch=6)
+    progress = ReassignmentProgress(is_announced=True, settled_epoch=6)
     assert next_step(moving, elected, LIVE - {1}, ME, progress) == Wait((1,))
     elected = state_of(4, 1, 4, epoch=7, controller_epoch=ME)
     assert isinstance(next_step(moving, elected, LIVE, ME, progress), Settle)
@@ -250,7 +250,7 @@ def controlled(world: World) -> Iterator[None]:
             is_settled = isinstance(step, Settle)
             world.instruct(world.assignment.target if is_settled else world.assignment.replicas)
             epoch = world.state.leader_epoch if is_settled else progress.settled_epoch
-            progress = Progress(is_announced=True, settled_epoch=epoch)
+            progress = ReassignmentProgress(is_announced=True, settled_epoch=epoch)
             yield
 
 

@@ -5,7 +5,7 @@ import pytest
 from broker_ctl.core.partitions.elections import (
     Election,
     ElectionRefusal,
-    Refused,
+    RefusedElection,
     next_state,
     shortfall,
 )
@@ -58,8 +58,8 @@ def test_a_min_isr_above_the_number_of_replicas_does_not_delay_a_shutdown() -> N
     [
         (led_by(1, 1, 2, 3), LeaderAndIsr(2, 6, (2, 3), 9, version=17)),
         (led_by(2, 1, 2), LeaderAndIsr(2, 6, (2,), 9, version=17)),
-        (led_by(1, 1), Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
-        (led_by(2, 2, 3), Refused(ElectionRefusal.NOTHING_CHANGES)),
+        (led_by(1, 1), RefusedElection(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
+        (led_by(2, 2, 3), RefusedElection(ElectionRefusal.NOTHING_CHANGES)),
     ],
 )
 def test_a_leaving_broker_neither_leads_nor_is_in_sync(

@@ -13,9 +13,9 @@ from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.approval import (
     OPEN,
     TRANSITIONS,
-    Event,
+    ApprovalEvent,
+    ApprovalState,
     Fate,
-    State,
     check_progress,
     mark_refused,
     record_results,
@@ -43,8 +43,8 @@ def test_the_table_is_this_one() -> None:
 
 
 def test_a_pair_without_a_row_is_an_error_that_names_the_plan() -> None:
-    for state in State:
-        for event in Event:
+    for state in ApprovalState:
+        for event in ApprovalEvent:
             if (state, event) in TRANSITIONS:
                 assert step(state, event) is TRANSITIONS[state, event]
                 continue
@@ -52,9 +52,9 @@ def test_a_pair_without_a_row_is_an_error_that_names_the_plan() -> None:
                 step(state, event, "plan 0a1b")
 
 
-@given(st.lists(st.sampled_from(Event), max_size=30))
-def test_a_finished_plan_never_starts_again(events: list[Event]) -> None:
-    state, is_over = State.PROPOSED, False
+@given(st.lists(st.sampled_from(ApprovalEvent), max_size=30))
+def test_a_finished_plan_never_starts_again(events: list[ApprovalEvent]) -> None:
+    state, is_over = ApprovalState.PROPOSED, False
     for event in events:
         if (state, event) not in TRANSITIONS:
             continue

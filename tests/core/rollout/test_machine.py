@@ -6,11 +6,11 @@ import pytest
 
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.rollout.broker_machine import TRANSITIONS as BROKER_TRANSITIONS
-from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutEvent as BrokerEvent
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
 from broker_ctl.core.rollout.forecast import Pace
-from broker_ctl.core.rollout.machine import ENDED, HOLDING, TRANSITIONS, Event, State
-from broker_ctl.core.rollout.rollout import Readings, Rollout, RolloutTerms, closed_gates
+from broker_ctl.core.rollout.machine import ENDED, HOLDING, TRANSITIONS, RolloutEvent, RolloutState
+from broker_ctl.core.rollout.rollout import BrokerReadings, Rollout, RolloutTerms, closed_gates
 from broker_ctl.errors import CorruptRecord, InvalidTransition
 from broker_ctl.store.records.rollout import RolloutRecord
 from tests.support.rules.json_units import out_of_system
@@ -38,19 +38,19 @@ def restarted(rollout: Rollout, *broker_ids: str) -> Rollout:
 
 def test_every_state_but_the_last_ones_can_be_left_and_every_state_reached() -> None:
     left = {state for state, _ in TRANSITIONS}
-    assert set(State) - left == ENDED
-    assert set(TRANSITIONS.values()) == set(State)
+    assert set(RolloutState) - left == ENDED
+    assert set(TRANSITIONS.values()) == set(RolloutState)
     assert {state for state, _ in BROKER_TRANSITIONS} == set(BrokerState) - {BrokerState.DONE}
 
 
 def test_a_rollout_can_be_aborted_wherever_it_holds_something() -> None:
-    for state in (*HOLDING, State.STOPPED):
-        assert TRANSITIONS[state, Event.ABORT] is State.ABORTING
+    for state in (*HOLDING, RolloutState.STOPPED):
+        assert TRANSITIONS[state, RolloutEvent.ABORT] is RolloutState.ABORTING
 
 
 def test_an_event_that_does_not_fit_is_an_error_that_names_the_rollout() -> None:
     with pytest.raises(InvalidTransition, match="r1"):
-        begun().on(Event.RESUME, 2000)
+        begun().on(RolloutEvent.RESUME, 2000)
     with pytest.raises(InvalidTransition, match="b"):
         begun().on_broker("b", BrokerEvent.PASSED, 2000)
 
@@ -76,7 +76,7 @@ def test_a_broker_receives_nothing_from_its_turn_until_its_gates_have_opened() -
 
 
 def test_a_paused_rollout_keeps_what_it_holds() -> None:
-    rollout = begun().on_broker("a", BrokerEvent.BEGIN, 2000).on(Event.PAUSE, 3000)
+    rollout = begun().on_broker("a", BrokerEvent.BEGIN, 2000).on(RolloutEvent.PAUSE, 3000)
     assert rollout.is_holding
     assert rollout.drained == {"a"}
 
@@ -84,7 +84,7 @@ def test_a_paused_rollout_keeps_what_it_holds() -> None:
 def test_a_stopped_rollout_drains_nobody_and_keeps_how_far_it_is() -> None:
     rollout = begun().on_broker("a", BrokerEvent.BEGIN, 2000)
     assert rollout.drained == {"a"}
-    stopped = rollout.on(Event.FAIL, 3000, "a: why")
+    stopped = rollout.on(RolloutEvent.FAIL, 3000, "a: why")
     assert (stopped.drained, stopped.is_holding, stopped.is_over) == (frozenset(), False, False)
     assert stopped.note == "a: why"
 
@@ -148,7 +148,7 @@ def test_a_record_that_does_not_fit_is_corrupt(text: bytes, other: bytes) -> Non
         RolloutRecord.decode("/p", data.replace(text, other))
 
 
-GOOD = Readings("new", "old", is_healthy=True, version="2", has_reported=True)
+GOOD = BrokerReadings("new", "old", is_healthy=True, version="2", has_reported=True)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ GOOD = Readings("new", "old", is_healthy=True, version="2", has_reported=True)
         (replace(GOOD, msg_rate=50.0, msg_rate_before=100.0), ""),
     ],
 )
-def test_each_gate_says_what_it_waits_for(seen: Readings, words: str) -> None:
+def test_each_gate_says_what_it_waits_for(seen: BrokerReadings, words: str) -> None:
     closed = closed_gates(seen, "2")
     assert len(closed) == bool(words)
     assert words in "".join(closed)

@@ -14,7 +14,7 @@ from broker_ctl.attach.lifecycle import AttachedDaemon, observing
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import AuditInfo
-from broker_ctl.core.planning.approval import Fate, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.start import build_daemon
 from broker_ctl.daemon.lifecycle.systemd import StopSignals
@@ -350,7 +350,7 @@ async def approved(cluster: ForeignCluster) -> list[str]:
     bundle = min(first.owned)
     split = Split(bundle, first.broker_id, "range_equally_divide", (), Reason.ADMIN, "it is a test")
     record = PlanRecord("p1", 1, AuditInfo.of(1, "me", "a test"), (split,), 0)
-    progress = PlanProgress(State.APPROVED, (Fate.WAITING,), 1)
+    progress = PlanProgress(ApprovalState.APPROVED, (Fate.WAITING,), 1)
     written = {paths.plan("p1"): record.encode(), paths.plan_progress("p1"): progress.encode()}
     for path, data in written.items():
         await cluster.store.create(path, data, make_parents=True)

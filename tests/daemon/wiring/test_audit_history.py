@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.rows import AuditEventRow
 from broker_ctl.daemon.wiring.history import audit_recorder
 from broker_ctl.http_client import HttpClient
@@ -37,7 +37,7 @@ class Rows:
 
     def record_rows(
         self,
-        kind: Kind[Any],
+        kind: RowKind[Any],
         rows: Iterable[Any],
         *,
         epoch: int | None = None,

@@ -13,8 +13,8 @@ import pytest
 from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.simulation.model.scenario import Event, EventKind, Pace
-from broker_ctl.simulation.replay.replay import Course
+from broker_ctl.simulation.model.scenario import ReplayPace, ScenarioEvent, ScenarioEventKind
+from broker_ctl.simulation.replay.replay import ReplayCourse
 from tests.support.clusters.recorded_rules import RULES, recorded
 from tests.support.daemon.built import build, changed, seen
 from tests.support.daemon.wired_settings import (
@@ -112,12 +112,12 @@ def read_by_a_leader(settings: Settings) -> set[str]:
     read: set[str] = set()
     heavy, light = [60.0, 30, 5, 3, 2, 2, 2, 1, 1, 1, 40, 10], [0.01] * 8
     owners = ["a"] * 8 + ["b"] * 6 + ["c"] * 4 + ["d"] * 2
-    death = Event(2, "d", EventKind.DOWN)
+    death = ScenarioEvent(2, "d", ScenarioEventKind.DOWN)
     for events in ((), (death,)):
         scenario = small(
             [*heavy, *light], owners, minutes=15, brokers=("a", "b", "c", "d"), events=events
         )
-        course = Course(scenario, recorded(leader_rules(settings), read), Pace())
+        course = ReplayCourse(scenario, recorded(leader_rules(settings), read), ReplayPace())
         # What is tried without a setting copies all rules, those of other strategies too.
         with mock.patch("broker_ctl.core.planning.cycle.tried", lambda *given: given[-1]):
             for minute in range(15):

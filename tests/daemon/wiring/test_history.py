@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.coordination.election import Leadership
-from broker_ctl.core.history.columns import Kind, RowT
+from broker_ctl.core.history.columns import RowKind, RowT
 from broker_ctl.core.history.rows import ElectionName, LeaderEpochRow, PartitionTransitionRow
 from broker_ctl.core.partitions.values import PartitionStage, TopicPartition, Transition
 from broker_ctl.daemon.wiring.history import PartitionHistory, policy_version, recording
@@ -23,7 +23,7 @@ class Rows:
 
     def record_rows(
         self,
-        kind: Kind[RowT],
+        kind: RowKind[RowT],
         rows: Sequence[RowT],
         *,
         epoch: int = 0,

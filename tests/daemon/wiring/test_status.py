@@ -4,7 +4,7 @@ import asyncio
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.session import Grant
-from broker_ctl.core.machines.session import State
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.daemon.wiring.services import DaemonStatus
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.tasks import TaskFaults
@@ -76,5 +76,5 @@ async def test_a_broker_whose_connection_is_lost_is_ready_and_says_what_it_answe
             reason=f"ZooKeeper is away: this broker serves until its lease ends in {left_s:.0f} s; "
             "lookups of what it does not serve are answered with 503",
         )
-        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        await eventually(lambda: broker.watcher.state is SessionState.LOST, deadline_s=60.0)
         assert not status.readiness().is_ready

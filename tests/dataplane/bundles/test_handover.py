@@ -9,7 +9,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.dataplane.bundles.serve_log import (
     FileServeLog,
-    Verdict,
+    OwnershipVerdict,
     judge,
     merge_logs,
     read_events,
@@ -47,7 +47,7 @@ def acts_in(path: Path) -> int:
     return len(path.read_bytes().splitlines()) if path.exists() else 0
 
 
-def verdict(*paths: Path) -> Verdict:
+def verdict(*paths: Path) -> OwnershipVerdict:
     expected = WORKLOAD.positions_with_traffic(0)
     return judge(merge_logs(map(read_events, paths)), TICK_S, expected)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from broker_ctl.dataplane.bundles.serve_log import (
     FileServeLog,
+    OwnershipVerdict,
     ServeEvent,
-    Verdict,
     judge,
     merge_logs,
     read_events,
@@ -27,14 +27,16 @@ def act(
     return ServeEvent(int(tick * TICK_NS), broker or f"b{token}", token, tuple(sorted(hashes)))
 
 
-def verdict(acts: list[ServeEvent], end: float | None = None) -> Verdict:
+def verdict(acts: list[ServeEvent], end: float | None = None) -> OwnershipVerdict:
     end_ns = None if end is None else int(end * TICK_NS)
     return judge(sorted(acts, key=lambda a: a.t_ns), TICK_S, HASHES, end_ns)
 
 
 def test_one_owner_that_never_stops_is_fine() -> None:
     found = verdict([act(tick, 1) for tick in range(50)])
-    assert found == Verdict(owners_ok=True, double_served=0, unserved_s=0.0, acts=200, faults=())
+    assert found == OwnershipVerdict(
+        owners_ok=True, double_served=0, unserved_s=0.0, acts=200, faults=()
+    )
 
 
 def test_a_handover_is_not_a_fault_and_its_gap_is_measured() -> None:

@@ -19,7 +19,7 @@ from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.lab.replication.fetchers import Feed, Fetchers
 from broker_ctl.lab.replication.leaderships import Leaderships
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.plane import ReplicaTable
 from broker_ctl.lab.replication.replica import Replica
 from broker_ctl.lab.replication.server import ReplicaServer
@@ -90,7 +90,7 @@ class Sent(NamedTuple):
     process: Process
     leader_epoch: int
     offset: int
-    record: Record
+    record: LogRecord
 
 
 class Cluster:
@@ -106,7 +106,7 @@ class Cluster:
         self.in_flight: deque[tuple[Process, IsrProposal]] = deque()
         self.answers: deque[tuple[Process, IsrAnswer]] = deque()
         self.waiting: list[Sent] = []
-        self.committed: dict[int, Record] = {}
+        self.committed: dict[int, LogRecord] = {}
         self.produced = 0
         self.min_isr = 1
         self.history: list[LeaderAndIsr] = []
@@ -145,7 +145,7 @@ class Cluster:
         except DataPlaneError:
             return
         for index, value in enumerate(values):
-            self.waiting.append(Sent(process, epoch, offset + index, Record(epoch, value)))
+            self.waiting.append(Sent(process, epoch, offset + index, LogRecord(epoch, value)))
 
     def time_passes(self) -> None:
         self.clock.time_s += LAG_S + 1
@@ -376,7 +376,7 @@ class Cluster:
         first, *others = self.logs().values()
         assert all(log == first for log in others)
 
-    def logs(self) -> dict[int, list[Record]]:
+    def logs(self) -> dict[int, list[LogRecord]]:
         found = {number: disk.load().get(ORDERS) for number, disk in self.disks.items()}
         return {number: stored.records if stored else [] for number, stored in found.items()}
 

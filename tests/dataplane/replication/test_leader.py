@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from broker_ctl.lab.replication.leader import LeaderState
-from broker_ctl.lab.replication.log import Record, ReplicaLog
+from broker_ctl.lab.replication.log import LogRecord, ReplicaLog
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction, state
 
 NOW_S = 100.0
@@ -15,14 +15,14 @@ class Leader:
     """Broker 1 at leader epoch 1, with some records of epoch 0."""
 
     def __init__(self, isr: Sequence[int] = (1, 2, 3), *, held: int = 0, min_isr: int = 1) -> None:
-        self.log = ReplicaLog([Record(0, b"")] * held)
+        self.log = ReplicaLog([LogRecord(0, b"")] * held)
         self.leader = LeaderState(
             1, instruction(state(1, 1, isr), min_isr=min_isr), self.log, NOW_S
         )
         self.leader.advance()
 
     def append(self, count: int = 1, now_s: float = NOW_S) -> None:
-        self.leader.append([Record(1, b"")] * count, now_s)
+        self.leader.append([LogRecord(1, b"")] * count, now_s)
 
     def proposal(self, now_s: float = NOW_S, heard: Sequence[int] = (2, 3)) -> Sequence[int] | None:
         proposal = self.leader.update_proposal(now_s, LAG_S, lambda one: one in heard)
@@ -185,7 +185,7 @@ def test_a_follower_that_is_named_again_has_the_lag_time_like_any_other() -> Non
     leader = LeaderState(1, instruction(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
     later_s = NOW_S + 1000
     leader.on_repeated_instruction(instruction(state(1, 1, (1, 2), 11), replicas=(1, 2)), later_s)
-    leader.append([Record(1, b"")], later_s)
+    leader.append([LogRecord(1, b"")], later_s)
     assert leader.update_proposal(later_s + LAG_S, LAG_S, lambda _: True) is None
     assert leader.update_proposal(later_s + LAG_S + 1, LAG_S, lambda _: True) is not None
 

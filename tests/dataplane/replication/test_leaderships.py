@@ -3,9 +3,9 @@
 import pytest
 
 from broker_ctl.dataplane.bundles.interface import Authority
-from broker_ctl.lab.replication.fetchers import Feed, Place
+from broker_ctl.lab.replication.fetchers import Feed, FetchPlace
 from broker_ctl.lab.replication.leaderships import Leaderships
-from broker_ctl.lab.replication.log import Record, ReplicaLog
+from broker_ctl.lab.replication.log import LogRecord, ReplicaLog
 from broker_ctl.lab.replication.replica import Replica
 from broker_ctl.lab.replication.storage import Holding, MemoryStorage
 from broker_ctl.lab.time import ManualClock
@@ -20,7 +20,9 @@ class Leader:
     def __init__(self) -> None:
         storage, clock = MemoryStorage(), ManualClock()
         storage.hold([Holding(ORDERS, TOPIC_ID, 2)])
-        self.replica = Replica(ORDERS, TOPIC_ID, 2, ReplicaLog([Record(0, b"a"), Record(0, b"b")]))
+        self.replica = Replica(
+            ORDERS, TOPIC_ID, 2, ReplicaLog([LogRecord(0, b"a"), LogRecord(0, b"b")])
+        )
         self.leaders = Leaderships(
             1,
             {ORDERS: self.replica},
@@ -32,7 +34,7 @@ class Leader:
         self.feed: Feed = self.leaders.feeds.open(2, clock.now_s())
 
     def name(self, end: int, last: int, epoch: int = 2, topic_id: str = TOPIC_ID) -> None:
-        self.leaders.feeds.name(self.feed, ORDERS, Place(topic_id, epoch, end, last))
+        self.leaders.feeds.name(self.feed, ORDERS, FetchPlace(topic_id, epoch, end, last))
 
     def frame(self) -> object:
         self.leaders.feeds.mark(ORDERS)
@@ -87,7 +89,7 @@ def test_a_connection_that_was_served_late_does_not_stand_for_its_follower() -> 
     leader.name(2, 0)
     leader.frame()
     late = leader.leaders.feeds.open(2, 0.0)
-    leader.leaders.feeds.name(late, ORDERS, Place(TOPIC_ID, 2, 0, -1))
+    leader.leaders.feeds.name(late, ORDERS, FetchPlace(TOPIC_ID, 2, 0, -1))
     leader.leaders.frame(late)
     leader.leaders.feeds.close(late)
     leader.leaders.frame(leader.feed)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.lab.replication.log import NO_EPOCH, EpochEnd, FollowerState, Record, ReplicaLog
+from broker_ctl.lab.replication.log import NO_EPOCH, EpochEnd, FollowerState, LogRecord, ReplicaLog
 
 EPOCHS = st.lists(st.integers(0, 5), max_size=12).map(sorted)
 
 
 def log_of(*epochs: int) -> ReplicaLog:
-    return ReplicaLog(Record(epoch, b"%d" % offset) for offset, epoch in enumerate(epochs))
+    return ReplicaLog(LogRecord(epoch, b"%d" % offset) for offset, epoch in enumerate(epochs))
 
 
 def test_records_get_offsets_and_epochs_their_starts() -> None:
@@ -18,7 +18,7 @@ def test_records_get_offsets_and_epochs_their_starts() -> None:
     assert log.end_offset == 4
     assert log.last_epoch == 5
     assert log.epoch_starts == [(0, 0), (2, 2), (5, 3)]
-    assert log.read(1, 3) == [Record(0, b"1"), Record(2, b"2")]
+    assert log.read(1, 3) == [LogRecord(0, b"1"), LogRecord(2, b"2")]
     assert log.read(4, 9) == []
 
 
@@ -31,7 +31,7 @@ def test_an_empty_log_has_no_epoch() -> None:
 def test_epochs_never_descend() -> None:
     log = log_of(0, 2)
     with pytest.raises(ValueError, match="epoch 1 after 2 at 2"):
-        log.append([Record(1, b"x")])
+        log.append([LogRecord(1, b"x")])
     assert log.end_offset == 2
 
 
@@ -65,7 +65,7 @@ def test_a_cut_takes_records_epochs_and_the_high_watermark() -> None:
     log.high_watermark = 3
     log.truncate(2)
     assert (log.end_offset, log.epoch_starts, log.high_watermark) == (2, [(0, 0)], 2)
-    log.append([Record(7, b"new")])
+    log.append([LogRecord(7, b"new")])
     assert log.epoch_starts == [(0, 0), (7, 2)]
     log.truncate(0)
     assert (log.end_offset, log.epoch_starts, log.high_watermark) == (0, [], 0)
@@ -80,11 +80,12 @@ def test_a_follower_cuts_off_what_the_leader_never_had(
     floor = max(start, default=0)
     # An epoch has one leader: what both appended after the common start has other epochs.
     leader = ReplicaLog(
-        [Record(e, b"s") for e in start] + [Record(2 * e + 10, b"l") for e in theirs if e >= floor]
+        [LogRecord(e, b"s") for e in start]
+        + [LogRecord(2 * e + 10, b"l") for e in theirs if e >= floor]
     )
     follower = ReplicaLog(
-        [Record(e, b"s") for e in start]
-        + [Record(2 * e + 11, b"f") for e in ours[shared:] if e >= floor]
+        [LogRecord(e, b"s") for e in start]
+        + [LogRecord(2 * e + 11, b"f") for e in ours[shared:] if e >= floor]
     )
     for _ in range(len(ours) + 1):
         if leader.agrees(follower.end_offset, follower.last_epoch):
@@ -95,14 +96,14 @@ def test_a_follower_cuts_off_what_the_leader_never_had(
 
 
 def test_records_that_were_meant_for_another_log_are_left() -> None:
-    log, news = log_of(0, 0), [Record(1, b"n")]
+    log, news = log_of(0, 0), [LogRecord(1, b"n")]
     following = FollowerState(leader=1, leader_epoch=3)
     assert following.news_in(log, 3, 2, news) == news
     assert following.news_in(log, 2, 2, news) == ()
     assert following.news_in(log, 4, 2, news) == ()
     assert following.news_in(log, 3, 1, news) == ()
     with pytest.raises(ValueError, match="descend at offset 2"):
-        following.news_in(log, 3, 2, [Record(2, b""), Record(1, b"")])
+        following.news_in(log, 3, 2, [LogRecord(2, b""), LogRecord(1, b"")])
 
 
 def test_a_cut_that_was_meant_for_another_log_is_left() -> None:

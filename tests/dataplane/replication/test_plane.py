@@ -22,7 +22,7 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
     StartError,
 )
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.storage import DirectoryStorage
 from broker_ctl.lab.time import ManualClock
 from tests.support.replicas.replica_planes import (
@@ -47,9 +47,9 @@ async def test_what_is_produced_is_committed_when_all_in_sync_have_it() -> None:
         assert done == (0, 0)
         for number in planes.ids:
             records = await planes.client(number).log(ORDERS)
-            assert records == [Record(0, b"a"), Record(0, b"\x00\xff")]
+            assert records == [LogRecord(0, b"a"), LogRecord(0, b"\x00\xff")]
         consumed = await planes.client(1).consume(ORDERS, 1)
-        assert consumed == ([Record(0, b"\x00\xff")], 2)
+        assert consumed == ([LogRecord(0, b"\x00\xff")], 2)
         assert await plane.replicas() == [HeldReplica(ORDERS, TOPIC_ID, 0)]
 
 
@@ -61,10 +61,10 @@ async def test_what_only_the_leader_has_is_not_given_out() -> None:
         assert await planes.client(1).consume(ORDERS) == ([], 0)
         await planes.instruct(instruction(state(1, 0, ALL)), 3)
 
-        async def consumed() -> list[Record]:
+        async def consumed() -> list[LogRecord]:
             return (await planes.client(1).consume(ORDERS)).records
 
-        assert await eventually(consumed) == [Record(0, b"a")]
+        assert await eventually(consumed) == [LogRecord(0, b"a")]
 
 
 async def test_a_follower_cuts_off_what_the_leader_never_had() -> None:
@@ -144,7 +144,7 @@ async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> Non
         await planes.client(1).produce(ORDERS, [b"a"])
 
         async def is_copied() -> bool:
-            return await planes.client(2).log(ORDERS) == [Record(0, b"a")]
+            return await planes.client(2).log(ORDERS) == [LogRecord(0, b"a")]
 
         # It is not in sync, so the answer did not wait for it.
         await eventually(is_copied)
@@ -154,7 +154,7 @@ async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> Non
                 await planes.client(1).produce(ORDERS, [b"b"], is_for_all=is_for_all)
         with pytest.raises(DataPlaneRefused, match="no authority"):
             await planes.client(1).consume(ORDERS)
-        assert await planes.client(1).log(ORDERS) == [Record(0, b"a")]
+        assert await planes.client(1).log(ORDERS) == [LogRecord(0, b"a")]
         await planes.instruct(instruction(state(2, 1, (2,))), 2)
         assert await planes.client(2).produce(ORDERS, [b"c"]) == (1, 1)
 
@@ -277,7 +277,7 @@ async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
             assert await planes[2].stop_replicas([stop]) == []
         await planes.client(1).produce(ORDERS, [b"b"])
         await planes.wait_log(3, [b"a", b"b"])
-        assert await planes.client(2).log(ORDERS) == [Record(0, b"a")]
+        assert await planes.client(2).log(ORDERS) == [LogRecord(0, b"a")]
         # After the same instruction again it is a follower.
         await planes.instruct(instruction(state(1, 0, (1,))), 2)
         await planes.wait_log(2, [b"a", b"b"])

@@ -10,7 +10,7 @@ import pytest
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.lab.replication.fetchers import Fetchers
 from broker_ctl.lab.replication.storage import MemoryStorage
-from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, Listener
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, ReplicaListener
 from broker_ctl.lab.time import LoopClock, in_virtual_time
 
 LEADER = 1
@@ -23,7 +23,9 @@ class DeadNetwork:
     def __init__(self) -> None:
         self.tried_s: list[float] = []
 
-    async def listen(self, address: str, serve: Callable[[Channel], Awaitable[None]]) -> Listener:
+    async def listen(
+        self, address: str, serve: Callable[[Channel], Awaitable[None]]
+    ) -> ReplicaListener:
         raise NotImplementedError
 
     async def connect(self, address: str) -> Channel:

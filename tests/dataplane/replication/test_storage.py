@@ -9,7 +9,7 @@ import pytest
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.errors import InvalidName
 from broker_ctl.lab.replication import storage as directory
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.storage import (
     DirectoryStorage,
     Holding,
@@ -21,7 +21,7 @@ from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID
 from tests.support.time.waiting import eventually
 
 OTHER = TopicPartition("orders", 1)
-A, B, C = Record(0, b"a"), Record(0, b"\x00" * 300), Record(3, b"")
+A, B, C = LogRecord(0, b"a"), LogRecord(0, b"\x00" * 300), LogRecord(3, b"")
 
 
 @pytest.fixture(params=["memory", "directory"])
@@ -82,7 +82,7 @@ def test_a_torn_last_record_is_dropped(tmp_path: Path, lost: int) -> None:
     storage = DirectoryStorage(tmp_path)
     storage.load()
     storage.hold([Holding(ORDERS, TOPIC_ID, 0)])
-    storage.append(ORDERS, [A, Record(2, b"xy")])
+    storage.append(ORDERS, [A, LogRecord(2, b"xy")])
     path = tmp_path / "records" / "orders" / "0"
     path.write_bytes(path.read_bytes()[:-lost])
     found = DirectoryStorage(tmp_path)
@@ -106,7 +106,7 @@ def test_a_spoilt_record_ends_the_log(tmp_path: Path) -> None:
     storage = DirectoryStorage(tmp_path)
     storage.load()
     storage.hold([Holding(ORDERS, TOPIC_ID, 0)])
-    storage.append(ORDERS, [A, Record(1, b"spoilt"), A])
+    storage.append(ORDERS, [A, LogRecord(1, b"spoilt"), A])
     path = tmp_path / "records" / "orders" / "0"
     path.write_bytes(path.read_bytes().replace(b"spoilt", b"sp0ilt"))
     assert storage.load()[ORDERS].records == [A]

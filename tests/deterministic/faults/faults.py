@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker_ctl.lab.memory_store.transport import Kind, Point
+from broker_ctl.lab.memory_store.transport import FaultPoint, RequestKind
 from broker_ctl.store import paths
 from tests.deterministic.faults.busy_loops import MOST_BLOCKED
 from tests.deterministic.faults.interference import insert_rival_leader, split_free_bundles
@@ -47,8 +47,8 @@ class Faults:
     async def cut_request(self) -> None:
         """The connection ends before or after the next request of a kind is executed."""
         daemon = self._any()
-        kind = self._rng.choice([kind for kind in COVERED if kind is not Kind.CLOSE_SESSION])
-        point = self._rng.choice(list(Point))
+        kind = self._rng.choice([kind for kind in COVERED if kind is not RequestKind.CLOSE_SESSION])
+        point = self._rng.choice(list(FaultPoint))
         daemon.wire.cut_at(kind, point)
         self.note("cut request", f"{daemon.broker_id} {point} {kind}")
 
@@ -176,7 +176,7 @@ class Faults:
             return
         self.note("stop and keep" if is_keeping else "stop", daemon.broker_id)
         if not is_keeping and self._rng.random() < 0.7:
-            daemon.wire.cut_at(Kind.CLOSE_SESSION, self._rng.choice(list(Point)))
+            daemon.wire.cut_at(RequestKind.CLOSE_SESSION, self._rng.choice(list(FaultPoint)))
         incarnation = daemon.incarnation
         daemon.stop(is_keeping=is_keeping)
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker_ctl.lab.memory_store.servers import Server
+from broker_ctl.lab.memory_store.servers import MemoryServer
 from tests.deterministic.clients.replicated_clients import HOST
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.world.cluster import Cluster
@@ -46,13 +46,13 @@ class Groups:
     ) -> list[tuple[DaemonProcess, DaemonProcess]]:
         return [(one, other) for one in some for other in rest]
 
-    def _server_of(self, daemon: DaemonProcess) -> Server | None:
+    def _server_of(self, daemon: DaemonProcess) -> MemoryServer | None:
         """Whose client it is."""
         sessions = self._cluster.ensemble._sessions
         session = sessions.get(0 if daemon.store is None else daemon.store.session_id)
         return None if session is None or session.client is None else session.client.server
 
-    def _follower_of(self, daemon: DaemonProcess) -> Server | None:
+    def _follower_of(self, daemon: DaemonProcess) -> MemoryServer | None:
         """The same, if it can be cut off from a leader."""
         server = self._server_of(daemon)
         is_it = server is not None and server.is_linked
@@ -76,7 +76,7 @@ class Groups:
         self,
         some: list[DaemonProcess],
         rest: list[DaemonProcess],
-        server: Server | None,
+        server: MemoryServer | None,
         for_s: float,
     ) -> None:
         ensemble = self._cluster.ensemble

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from broker_ctl.lab.memory_store.servers import Server
+from broker_ctl.lab.memory_store.servers import MemoryServer
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits, has_outages
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
@@ -112,7 +112,7 @@ class ServerFaults:
         self._away_until_s = self._cluster.turns.now_s + for_s
         self._cluster.ensemble.change_leader(for_s)
 
-    def _server(self) -> Server:
+    def _server(self) -> MemoryServer:
         return self._rng.choice(self._cluster.ensemble.servers)
 
     # Sessions.

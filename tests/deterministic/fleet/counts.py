@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_ctl.lab.memory_store.transport import Request
+from broker_ctl.lab.memory_store.transport import MemoryRequest
 from broker_ctl.store.interface import Create, Notification, SetData, Versioned
 from tests.deterministic.world.loops import ProcessLoop, Turns
 
@@ -76,7 +76,7 @@ class Traffic:
     _batch: Sequence[Notification] = ()
     _copies: int = 0
 
-    def note(self, request: Request) -> None:
+    def note(self, request: MemoryRequest) -> None:
         """A request has arrived: its reply is counted when it is made."""
         self.requests[request.kind] += 1
         for operation in request.operations:

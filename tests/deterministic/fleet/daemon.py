@@ -21,7 +21,7 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest
 from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
@@ -50,9 +50,9 @@ class CountingWire(Wire):
         super().__init__(rng, coverage)
         self._traffic = traffic
 
-    def mishap(self, request: Request, point: Point) -> Fault | None:
+    def mishap(self, request: MemoryRequest, point: FaultPoint) -> Fault | None:
         """Count it where it arrives."""
-        if point is Point.BEFORE:
+        if point is FaultPoint.BEFORE:
             self._traffic.note(request)
         return super().mishap(request, point)
 

@@ -10,7 +10,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules
-from broker_ctl.lab.memory_store.servers import Client, Server
+from broker_ctl.lab.memory_store.servers import MemoryClient, MemoryServer
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Notification, Operation
 from broker_ctl.store.paths import ancestors_of
@@ -41,14 +41,14 @@ class FleetObserver(Observer):
         return place_of(key)
 
 
-class _CountedServer(Server):
+class _CountedServer(MemoryServer):
     """A server whose watch events are counted."""
 
     def __init__(self, number: int, traffic: Traffic) -> None:
         super().__init__(number)
         self._traffic = traffic
 
-    def send(self, client: Client, events: Sequence[Notification]) -> None:
+    def send(self, client: MemoryClient, events: Sequence[Notification]) -> None:
         self._traffic.note_events(events)
         super().send(client, events)
 

@@ -9,7 +9,7 @@ from broker_ctl.errors import (
     NodeExists,
     NotEmpty,
 )
-from broker_ctl.lab.memory_store.transport import Request
+from broker_ctl.lab.memory_store.transport import MemoryRequest
 from broker_ctl.store.interface import Check, Create, Delete, Outcome, Versioned
 from tests.deterministic.judges.observer import Observer
 from tests.deterministic.world.cluster import Cluster
@@ -27,7 +27,7 @@ def wrong_answers(cluster: Cluster) -> Iterator[str]:
                     yield f"I4: {daemon.broker_id} {request.what}: {said}"
 
 
-def judge_answer(request: Request, observer: Observer) -> str | None:
+def judge_answer(request: MemoryRequest, observer: Observer) -> str | None:
     """What is wrong with it."""
     if request.executions > 1:
         return f"was applied {request.executions} times"
@@ -46,7 +46,7 @@ def judge_answer(request: Request, observer: Observer) -> str | None:
     return None
 
 
-def _is_true(request: Request, observer: Observer) -> bool:
+def _is_true(request: MemoryRequest, observer: Observer) -> bool:
     """Whether an answer may be yes although another's write, or none, is what it reports.
 
     It says that the outcome of one of several changes is unknown; or it shows the node that was to

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.lab.memory_store.servers import Client
+from broker_ctl.lab.memory_store.servers import MemoryClient
 from broker_ctl.store.interface import Operation, Result
 from tests.deterministic.judges.observer import Observer
 
@@ -48,7 +48,7 @@ class ObservedEnsemble(_Observed):
         self._unheard: set[int] = set()
         self.trace = 0
 
-    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+    def attach(self, client: MemoryClient, session_id: int, timeout_s: float) -> int:
         before_s = self.timeout_s(session_id)
         session_id = super().attach(client, session_id, timeout_s)
         if self.timeout_s(session_id) < before_s:

@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.errors import NodeExists
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Request
+from broker_ctl.lab.memory_store.transport import MemoryRequest
 from broker_ctl.store.interface import Create, CreateMode, Operation, Outcome, Stat, Versioned
 from tests.deterministic.judges.answered import judge_answer
 from tests.deterministic.judges.observed_ensembles import ObservedEnsemble
@@ -42,7 +42,7 @@ class Case:
         zxid_before: int = 0,
         executions: int = 0,
     ) -> str | None:
-        request = Request("create", lambda *_: None, operations=operations or (self.wish,))
+        request = MemoryRequest("create", lambda *_: None, operations=operations or (self.wish,))
         request.zxid_before, request.executions = zxid_before, executions
         request.answer(answer)
         return judge_answer(request, self.observer)
@@ -94,7 +94,7 @@ async def test_a_write_that_was_applied_twice_or_denied_is_found() -> None:
     made = await case.made_by_another()
     assert case.said(made, executions=1) is None
     assert case.said(made, executions=2) == "was applied 2 times"
-    denied = Request("create", lambda *_: None, operations=(case.wish,))
+    denied = MemoryRequest("create", lambda *_: None, operations=(case.wish,))
     denied.executions = 1
     denied.fail(NodeExists("/parent"))
     said = judge_answer(denied, case.observer)

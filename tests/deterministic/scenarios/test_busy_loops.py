@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from tests.deterministic.faults.busy_loops import EXPIRY_S
 from tests.deterministic.scenarios.replicated_scene import Scene
 from tests.deterministic.scenarios.serving import serve_all
@@ -50,18 +50,18 @@ def test_a_server_without_its_leader_proves_nothing_to_a_busy_loop() -> None:
     async def story(scene: Scene) -> None:
         actions = await block_one(scene, is_cut_off=True)
         # It was linked again before the session expired, and after the lease had.
-        assert actions[:2] == [Action.FENCE, Action.SESSION_LOST]
-        assert Action.END not in actions
+        assert actions[:2] == [SessionAction.FENCE, SessionAction.SESSION_LOST]
+        assert SessionAction.END not in actions
 
     Scene().play(story)
 
 
-async def block_one(scene: Scene, *, is_cut_off: bool = False) -> list[Action]:
+async def block_one(scene: Scene, *, is_cut_off: bool = False) -> list[SessionAction]:
     """What the watcher of a daemon does whose loop was busy; ``is_cut_off``: at its end, too."""
     daemon, ensemble = await serve_all(scene), scene.cluster.ensemble
     assert daemon.assembly is not None
     assert daemon.store is not None
-    watcher, actions = daemon.assembly.foundation.watcher, list[Action]()
+    watcher, actions = daemon.assembly.foundation.watcher, list[SessionAction]()
     watcher.listen(actions.append)
     session = ensemble._sessions[daemon.store.session_id]
     assert session.client is not None

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.lab.memory_store.transport import Fault, Point
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Delete
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
@@ -44,7 +44,7 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
             old.loop.stop_process()
 
         # The request is lost with its connection: to the controller it is still to be written.
-        old.wire.trap(path, Point.BEFORE, sleep, Fault.CUT)
+        old.wire.trap(path, FaultPoint.BEFORE, sleep, Fault.CUT)
         await scene.kill(leader)
         await scene.until(lambda: bool(is_asleep), "the controller elects")
         await scene.until(lambda: scene.state.leader != leader, "another controller has elected")
@@ -59,8 +59,10 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
     Scene().play(story)
 
 
-@pytest.mark.parametrize("point", list(Point))
-def test_bug_2_a_controller_whose_election_is_not_answered_finds_out_and_acts(point: Point) -> None:
+@pytest.mark.parametrize("point", list(FaultPoint))
+def test_bug_2_a_controller_whose_election_is_not_answered_finds_out_and_acts(
+    point: FaultPoint,
+) -> None:
     async def story(scene: Scene) -> None:
         for daemon in scene.cluster.daemons:
             daemon.wire.trap(CONTROLLER_NODE, point, lambda: None, Fault.CUT)
@@ -73,8 +75,10 @@ def test_bug_2_a_controller_whose_election_is_not_answered_finds_out_and_acts(po
     Scene().play(story)
 
 
-@pytest.mark.parametrize("point", list(Point))
-def test_bug_3_servers_that_elect_meanwhile_leave_one_controller_which_acts(point: Point) -> None:
+@pytest.mark.parametrize("point", list(FaultPoint))
+def test_bug_3_servers_that_elect_meanwhile_leave_one_controller_which_acts(
+    point: FaultPoint,
+) -> None:
     async def story(scene: Scene) -> None:
         ensemble = scene.cluster.ensemble
         for daemon in scene.cluster.daemons:
@@ -149,7 +153,7 @@ def test_an_election_that_a_deposed_controller_did_not_announce_is_announced_by_
             old.loop.stop_process()
 
         # The state is written, and no broker has heard of it.
-        old.wire.trap(paths.leader_and_isr(PARTITION), Point.AFTER, sleep)
+        old.wire.trap(paths.leader_and_isr(PARTITION), FaultPoint.AFTER, sleep)
         await scene.kill(first)
         await scene.until(lambda: bool(is_asleep), "the controller elects")
         assert scene.state.leader == second

@@ -9,7 +9,7 @@ again.
 import asyncio
 from typing import Any
 
-from broker_ctl.lab.memory_store.transport import Request
+from broker_ctl.lab.memory_store.transport import MemoryRequest
 from tests.deterministic.judges.answered import wrong_answers
 from tests.deterministic.scenarios.replicated_scene import Scene
 from tests.deterministic.scenarios.serving import serve_all
@@ -21,8 +21,8 @@ _ASKED_S = 0.05
 _ANSWERED_S = 0.1
 
 
-def _asked(proposal: Any) -> Request | None:
-    found = [one for one in getattr(proposal.commit, "args", ()) if isinstance(one, Request)]
+def _asked(proposal: Any) -> MemoryRequest | None:
+    found = [one for one in getattr(proposal.commit, "args", ()) if isinstance(one, MemoryRequest)]
     return found[0] if found else None
 
 

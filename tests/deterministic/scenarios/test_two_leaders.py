@@ -7,7 +7,7 @@ by the store's history and by all logs.
 import pytest
 
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
-from broker_ctl.lab.memory_store.transport import Fault, Point
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint
 from broker_ctl.store import paths
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 
@@ -55,8 +55,10 @@ def test_a_leader_alone_in_its_isr_is_refused_after_an_unclean_election() -> Non
     Scene().play(story, is_lossy=True)
 
 
-@pytest.mark.parametrize("point", list(Point))
-def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(point: Point) -> None:
+@pytest.mark.parametrize("point", list(FaultPoint))
+def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(
+    point: FaultPoint,
+) -> None:
     """Written or not, the leader does not know: it counts the larger ISR until it hears."""
 
     async def story(scene: Scene) -> None:
@@ -79,7 +81,7 @@ def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(poin
         network.cut("b0", "b2")
         late = scene.start(scene.produce(0, b"2"))
         await scene.until(lambda: scene.state.leader in {1, 2}, "another one leads")
-        assert {*scene.state.isr} == ({1} if point is Point.BEFORE else {1, 2})
+        assert {*scene.state.isr} == ({1} if point is FaultPoint.BEFORE else {1, 2})
         network.heal_all()
         leader.loop.continue_process()
         # Not all that are in sync by the store have the record: it is not acknowledged.

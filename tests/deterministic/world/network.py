@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, Listener
+from broker_ctl.lab.replication.tcp import Channel, ChannelClosed, ReplicaListener
 
 Serve = Callable[[Channel], Awaitable[None]]
 _CLOSED: Final = None
@@ -191,7 +191,7 @@ class HostNetwork:
         """It reaches nobody from here on."""
         self._is_pulled = True
 
-    async def listen(self, address: str, serve: Serve) -> Listener:
+    async def listen(self, address: str, serve: Serve) -> ReplicaListener:
         if address in self._network.listeners:
             raise OSError(f"{address} is taken")
         loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic, ring_hash
-from broker_ctl.simulation.model.curves import TopicTraffic
+from broker_ctl.simulation.model.curves import TopicRates
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 
 NAMESPACE = Namespace("public", "default")
@@ -15,14 +15,14 @@ _TOPICS = 8
 class Dial:
     """A `Curve` whose value a test sets."""
 
-    traffic: TopicTraffic = field(default_factory=lambda: traffic_of(100.0))
+    traffic: TopicRates = field(default_factory=lambda: traffic_of(100.0))
 
-    def at(self, _t_s: float, /) -> TopicTraffic:
+    def at(self, _t_s: float, /) -> TopicRates:
         return self.traffic
 
 
-def traffic_of(msg_rate: float) -> TopicTraffic:
-    return TopicTraffic(msg_rate, msg_rate, msg_rate * 1024, msg_rate * 1024, 1, 1)
+def traffic_of(msg_rate: float) -> TopicRates:
+    return TopicRates(msg_rate, msg_rate, msg_rate * 1024, msg_rate * 1024, 1, 1)
 
 
 @cache

@@ -5,19 +5,19 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest, RequestKind
 from broker_ctl.store.interface import Check, Create, SetData
 
 # Whose cut points are counted.
 COVERED = (
-    Kind.CREATE,
-    Kind.CREATE_EPHEMERAL,
-    Kind.CREATE_SEQUENTIAL,
-    Kind.SET,
-    Kind.DELETE,
-    Kind.MULTI,
-    Kind.ADD_WATCH,
-    Kind.CLOSE_SESSION,
+    RequestKind.CREATE,
+    RequestKind.CREATE_EPHEMERAL,
+    RequestKind.CREATE_SEQUENTIAL,
+    RequestKind.SET,
+    RequestKind.DELETE,
+    RequestKind.MULTI,
+    RequestKind.ADD_WATCH,
+    RequestKind.CLOSE_SESSION,
 )
 # What happens to a configuration store of its own.
 CONFIGURATION = ("cut", "expiry", "restart")
@@ -48,12 +48,14 @@ class Coverage:
     """How often each request was cut at each point, and the configuration store was away."""
 
     def __init__(self) -> None:
-        self.cuts: Counter[tuple[Kind, Point]] = Counter()
+        self.cuts: Counter[tuple[RequestKind, FaultPoint]] = Counter()
         self.configuration: Counter[str] = Counter()
         self.steps: Counter[str] = Counter()
 
     def to_row(self) -> dict[str, int]:
-        cuts = {f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in Point}
+        cuts = {
+            f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in FaultPoint
+        }
         configuration = {
             f"configuration {kind}": self.configuration[kind] for kind in CONFIGURATION
         }
@@ -73,15 +75,15 @@ class Wire:
     def __init__(self, rng: random.Random, coverage: Coverage) -> None:
         self._rng = rng
         self._coverage = coverage
-        self._cut: tuple[Kind, Point] | None = None
+        self._cut: tuple[RequestKind, FaultPoint] | None = None
         self._is_next_too_large = False
         self._ambushes: dict[str, Callable[[], None]] = {}
-        self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Fault | None]] = {}
+        self._traps: dict[tuple[str, FaultPoint], tuple[Callable[[], None], Fault | None]] = {}
         self.slow_s = 0.0
         self.is_stalled = False
         self.apart: set[str] = set()
         self._stalled_s = 0.0
-        self.requests: dict[Request, None] = {}
+        self.requests: dict[MemoryRequest, None] = {}
 
     async def transit(self) -> None:
         await asyncio.sleep(self._rng.random() * _LONGEST_S + self.slow_s)
@@ -109,7 +111,7 @@ class Wire:
             return min(sent_s, self._stalled_s)
         return sent_s - self.slow_s
 
-    def cut_at(self, kind: Kind, point: Point) -> None:
+    def cut_at(self, kind: RequestKind, point: FaultPoint) -> None:
         """The next request of the kind meets the end of its connection there."""
         self._cut = (kind, point)
 
@@ -118,7 +120,7 @@ class Wire:
         self._ambushes[root] = act
 
     def trap(
-        self, path: str, point: Point, act: Callable[[], None], mishap: Fault | None = None
+        self, path: str, point: FaultPoint, act: Callable[[], None], mishap: Fault | None = None
     ) -> None:
         """Do something when the next request that writes ``path`` comes there, once."""
         self._traps[path, point] = act, mishap
@@ -135,9 +137,9 @@ class Wire:
         self._ambushes.clear()
         self._traps.clear()
 
-    def mishap(self, request: Request, point: Point) -> Fault | None:
+    def mishap(self, request: MemoryRequest, point: FaultPoint) -> Fault | None:
         """See `broker_ctl.lab.memory_store.transport.Faults`."""
-        if point is Point.BEFORE:
+        if point is FaultPoint.BEFORE:
             self._spring(request)
         elif request.operations:
             self.requests[request] = None
@@ -149,13 +151,17 @@ class Wire:
             self._cut = None
             self._coverage.cuts[request.kind, point] += 1
             return Fault.CUT
-        if request.kind is Kind.READ_MANY and point is Point.AFTER and self._is_next_too_large:
+        if (
+            request.kind is RequestKind.READ_MANY
+            and point is FaultPoint.AFTER
+            and self._is_next_too_large
+        ):
             self._is_next_too_large = False
             return Fault.TOO_LARGE
         return None
 
     def _trapped(
-        self, request: Request, point: Point
+        self, request: MemoryRequest, point: FaultPoint
     ) -> tuple[Callable[[], None], Fault | None] | None:
         for operation in request.operations:
             is_write = not isinstance(operation, Check)
@@ -163,7 +169,7 @@ class Wire:
                 return self._traps.pop((operation.path, point))
         return None
 
-    def _spring(self, request: Request) -> None:
+    def _spring(self, request: MemoryRequest) -> None:
         if not self._ambushes:
             return
         for root in list(self._ambushes):

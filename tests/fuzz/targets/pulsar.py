@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from broker_ctl.api.binary.conversation import Conversation, Leave, State
+from broker_ctl.api.binary.conversation import Conversation, ConversationState, Leave
 from broker_ctl.api.binary.dependencies import BinaryRules
-from broker_ctl.api.binary.replies import Frames, MalformedFrame
+from broker_ctl.api.binary.replies import BinaryFrames, MalformedFrame
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.clients import BinaryInstruments, SecurityInstruments
 from broker_ctl.security.authentication import Authenticator
@@ -26,8 +26,8 @@ def commands(data: bytes) -> None:
     cut, stream = data[0] >> 1, data[1:]
     conversation = Conversation(_RULES, None, _FAILURES, _COMMANDS)
     if data[0] & 1:
-        conversation.state = State.CONNECTED
-    frames = Frames()
+        conversation.state = ConversationState.CONNECTED
+    frames = BinaryFrames()
     try:
         for part in (stream[:cut], stream[cut:]):
             frames.feed(part)

@@ -119,8 +119,8 @@ DAEMON: Final[tuple[Mutant, ...]] = (
         "expiries-do-not-end-the-daemon",
         "I7",
         _CAUSES,
-        "if action is Action.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:",
-        "if action is Action.BEGIN and policy is None:",
+        "if action is SessionAction.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:",
+        "if action is SessionAction.BEGIN and policy is None:",
         _STOPPED,
     ),
     plant(

@@ -43,7 +43,7 @@ MIGRATION: Final[tuple[Mutant, ...]] = (
         "sessions-without-a-participants-node",
         "I1a I5",
         _MIGRATION,
-        "        if action is Action.END:\n            self._withhold(_NOT_JOINED)\n",
+        "        if action is SessionAction.END:\n            self._withhold(_NOT_JOINED)\n",
         "        del action\n",
         _STOOD_BACK,
     ),

@@ -114,7 +114,7 @@ ROLLOUTS: Final[tuple[Mutant, ...]] = (
         "I6",
         _STEPS,
         "        if all(each.state is BrokerState.WAITING for each in batch):\n"
-        "            if rollout.state is State.PAUSED:\n                return rollout\n",
+        "            if rollout.state is RolloutState.PAUSED:\n                return rollout\n",
         "        if all(each.state is BrokerState.WAITING for each in batch):\n",
         _PLANNED,
     ),

@@ -10,11 +10,11 @@ from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.job import Fault, replay_all
+from broker_ctl.pipeline.backtest.job import TaskFault, replay_all
 from broker_ctl.pipeline.backtest.results import Candidate, Named, ReplayRow
 from broker_ctl.pipeline.backtest.tasks import (
+    BacktestTrace,
     Task,
-    Trace,
     recorded_trace,
     replay_task,
     synthetic_trace,
@@ -24,7 +24,7 @@ from broker_ctl.pipeline.session import sentence_of
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.replay.replay import POLICIES, Baseline, replay
 from broker_ctl.simulation.replay.scores import scores_of
-from broker_ctl.simulation.workload.scenario_workload import Source
+from broker_ctl.simulation.workload.scenario_workload import WorkloadSource
 from tests.support.pipeline.golden_trace import AtHand, golden_trace
 from tests.support.pipeline.small_scenarios import small
 
@@ -98,12 +98,12 @@ def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
 def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
     progress: list[int] = []
     # One that fails takes no other with it.
-    failing = Task(Trace("cluster:east", broken), POOR, 7)
+    failing = Task(BacktestTrace("cluster:east", broken), POOR, 7)
     tasks = [*golden_tasks()[:2], failing, *golden_tasks()[2:]]
     found = replay_all(spark, tasks, progress.append)
     assert [exact(row) for row in found.rows] == GOLDEN_ROWS
     why = "cluster:east, seed 7, poor: ZeroDivisionError('of 7')"
-    assert found.faults == [Fault(Named("poor", ""), why)]
+    assert found.faults == [TaskFault(Named("poor", ""), why)]
     assert all(0 <= done <= len(tasks) for done in progress)
     context = spark.sparkContext
     threads = context.parallelize([0], 1).map(lambda _: os.environ.get("OMP_NUM_THREADS"))
@@ -124,9 +124,9 @@ def test_days_of_a_trace_come_back_from_the_workers_as_they_were(spark: SparkSes
 
 def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> None:
     with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
-        replay_task(Task(Trace("cluster:east", broken), STILL, 7))
+        replay_task(Task(BacktestTrace("cluster:east", broken), STILL, 7))
     with pytest.raises(PipelineError, match=r"^diurnal, seed 1, settings: scenario diurnal: 0"):
-        replay_task(Task(synthetic_trace(Source("diurnal", hours=0)), STILL, 1))
+        replay_task(Task(synthetic_trace(WorkloadSource("diurnal", hours=0)), STILL, 1))
     # As Spark renders it: the last of the chain, and nothing of Java.
     chain = (
         "An exception was thrown from the Python worker. Please see the stack trace below.\n"
@@ -146,7 +146,7 @@ def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> N
 
 
 def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:
-    drawn = synthetic_trace(Source("steady-skew", hours=1, brokers=2)).of_seed
+    drawn = synthetic_trace(WorkloadSource("steady-skew", hours=1, brokers=2)).of_seed
     assert (drawn(1).traffic.bytes_in != drawn(2).traffic.bytes_in).any()
     whole = golden_trace()
     recorded = recorded_trace("cluster:golden", AtHand(whole)).of_seed

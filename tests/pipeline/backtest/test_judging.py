@@ -5,7 +5,7 @@ import math
 import pytest
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.job import Fault, Replays, Verdict
+from broker_ctl.pipeline.backtest.job import CandidateVerdict, Replays, TaskFault
 from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, Named, ReplayRow
 
@@ -70,12 +70,14 @@ def test_a_candidate_with_a_failed_replay_is_left_out_everywhere() -> None:
         row("night", BASE, 1, 1.25, 2.0, 5),
         row("night", other, 1, 1.5, 2.0, 5),
     ]
-    faults = [Fault(HIGH, "night, seed 1, ...: it broke")]
-    found = Verdict.of(Replays(rows, faults), BASE)
+    faults = [TaskFault(HIGH, "night, seed 1, ...: it broke")]
+    found = CandidateVerdict.of(Replays(rows, faults), BASE)
     left = [(each.trace, Named(each.policy, each.parameters)) for each in found.replays]
     assert left == [("day", BASE), ("day", other), ("night", BASE), ("night", other)]
     assert {each.policy for each in found.comparisons} == {"threshold"}
     assert found.front == [*pareto_fronts(found.replays)]
     assert found.faults == faults
     with pytest.raises(PipelineError, match=r"^first: there is nothing to hold the others against"):
-        Verdict.of(Replays(rows, [Fault(BASE, "first"), Fault(BASE, "second")]), BASE)
+        CandidateVerdict.of(
+            Replays(rows, [TaskFault(BASE, "first"), TaskFault(BASE, "second")]), BASE
+        )

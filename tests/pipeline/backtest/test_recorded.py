@@ -11,13 +11,13 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded import (
     BrokerSeries,
     BundleSeries,
-    History,
-    Size,
+    RecordedHistory,
+    RecordedSize,
     build_scenario,
     cell_min_of,
 )
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
+from broker_ctl.simulation.model.scenario import ScenarioEvent, ScenarioEventKind, TopicShares
 from broker_ctl.simulation.replay.scores import bounds_by_minute
 
 NAMESPACE = Namespace("t", "n")
@@ -48,7 +48,7 @@ def broker(
     flat = np.ones(len(there))
     return BrokerSeries(
         *(name, there, np.isin(there, draining), usage * flat, 1e3 * flat, 1e4 * flat),
-        [Size(*each) for each in sizes],
+        [RecordedSize(*each) for each in sizes],
     )
 
 
@@ -57,10 +57,10 @@ def history(
     brokers: Sequence[BrokerSeries] = (),
     seen: Sequence[int] = range(6),
     rings: Mapping[Namespace, Sequence[int]] | None = None,
-) -> History:
+) -> RecordedHistory:
     there = brokers or [broker("a", list(seen)), broker("b", list(seen))]
     known = {NAMESPACE: RING} if rings is None else rings
-    return History("east", np.array(seen, dtype=np.int64), known, bundles, there)
+    return RecordedHistory("east", np.array(seen, dtype=np.int64), known, bundles, there)
 
 
 def steady(rate: float, minutes: Sequence[int] = range(6)) -> dict[int, float]:
@@ -149,13 +149,13 @@ def test_brokers_come_and_go_and_are_drained() -> None:
     found = build_scenario(history([bundle(LOW, steady(1, range(12)))], brokers, seen=range(12)))
     assert found.absent == {"late"}
     assert sorted(found.events, key=lambda event: (event.minute, event.broker_id)) == [
-        Event(3, "dies", EventKind.DOWN),
-        Event(3, "late", EventKind.UP),
-        Event(3, "slow", EventKind.DRAIN),
-        Event(5, "drained", EventKind.DRAIN),
-        Event(6, "dies", EventKind.UP),
-        Event(6, "slow", EventKind.UP),
-        Event(8, "drained", EventKind.DOWN),
+        ScenarioEvent(3, "dies", ScenarioEventKind.DOWN),
+        ScenarioEvent(3, "late", ScenarioEventKind.UP),
+        ScenarioEvent(3, "slow", ScenarioEventKind.DRAIN),
+        ScenarioEvent(5, "drained", ScenarioEventKind.DRAIN),
+        ScenarioEvent(6, "dies", ScenarioEventKind.UP),
+        ScenarioEvent(6, "slow", ScenarioEventKind.UP),
+        ScenarioEvent(8, "drained", ScenarioEventKind.DOWN),
     ]
     assert [event.minute for event in found.events] == [3, 3, 3, 5, 6, 6, 8]
 
@@ -182,7 +182,7 @@ def test_stronger_brokers_are_so_by_their_processors_and_may_change() -> None:
         "a": each,
         "b": each,
     }
-    assert found.events == (Event(3, "b", EventKind.CAPACITY, 0.5),)
+    assert found.events == (ScenarioEvent(3, "b", ScenarioEventKind.CAPACITY, 0.5),)
 
 
 def test_one_that_does_not_say_how_strong_it_is_makes_all_equal() -> None:

@@ -15,8 +15,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.pipeline.backtest import job
-from broker_ctl.pipeline.backtest.job import Fault, Replays
-from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, choose_minutes
+from broker_ctl.pipeline.backtest.job import Replays, TaskFault
+from broker_ctl.pipeline.backtest.recordings import (
+    Minute,
+    RecordedCycle,
+    Recordings,
+    choose_minutes,
+)
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS, Named
 from broker_ctl.pipeline.backtest.tasks import Task
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
@@ -130,14 +135,16 @@ def test_of_a_large_cluster_a_cell_has_the_mean_of_its_minutes(
 
 def cycles(*seconds: int) -> list[Minute]:
     """Minutes with their cycles, which are numbered from 1; the epoch is 1."""
-    every = [Cycle(1, number, second * 1000) for number, second in enumerate(seconds, start=1)]
+    every = [
+        RecordedCycle(1, number, second * 1000) for number, second in enumerate(seconds, start=1)
+    ]
     return [
         Minute(minute, *(ends(each for each in every if each.at_ms // MINUTE_MS == minute)))
         for minute in sorted({each.at_ms // MINUTE_MS for each in every})
     ]
 
 
-def ends(some: Iterable[Cycle]) -> tuple[Cycle, Cycle]:
+def ends(some: Iterable[RecordedCycle]) -> tuple[RecordedCycle, RecordedCycle]:
     listed = list(some)
     return listed[0], listed[-1]
 
@@ -219,7 +226,7 @@ def test_a_replay_that_fails_is_reported_and_all_others_are_judged(
 
     def one_fails(spark: SparkSession, tasks: Sequence[Task], progress: job.Progress) -> Replays:
         found = real(spark, tasks, progress)
-        fault = Fault(Named("avg", ""), "steady-skew, seed 0, avg: it broke")
+        fault = TaskFault(Named("avg", ""), "steady-skew, seed 0, avg: it broke")
         return Replays([row for row in found.rows if row.policy != "avg"], [fault])
 
     monkeypatch.setattr(job, "replay_all", one_fails)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.pipeline.backtest.sweeps import Span, Values, dimension, grid, sample_grid
+from broker_ctl.pipeline.backtest.sweeps import SweepSpan, SweepValues, dimension, grid, sample_grid
 
 
 def test_every_combination_is_a_point_and_its_keys_are_in_order() -> None:
@@ -15,8 +15,8 @@ def test_every_combination_is_a_point_and_its_keys_are_in_order() -> None:
 
 
 def test_a_comma_may_belong_to_a_value() -> None:
-    assert dimension(r"strategies=A\,B,C") == Values("strategies", ("A,B", "C"))
-    assert dimension("k=-1..2.5") == Span("k", "-1", "2.5")
+    assert dimension(r"strategies=A\,B,C") == SweepValues("strategies", ("A,B", "C"))
+    assert dimension("k=-1..2.5") == SweepSpan("k", "-1", "2.5")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_sweep_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"k=1\.\.2: out of a range values are drawn"):
         grid([dimension("k=1..2")])
     with pytest.raises(SettingsError, match="10000"):
-        grid([Values(name, tuple(map(str, range(101)))) for name in "ab"])
+        grid([SweepValues(name, tuple(map(str, range(101)))) for name in "ab"])
     with pytest.raises(SettingsError, match="k is given twice"):
         grid([dimension("k=1"), dimension("k=2")])
     with pytest.raises(SettingsError, match="4 different points; no more than 3"):

@@ -17,7 +17,7 @@ from broker_ctl.core.model.names import Namespace, Ring, Topic
 from broker_ctl.errors import HttpError, PipelineError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.pipeline.importing.job import Imported, ImportRules, import_hours
-from broker_ctl.pipeline.importing.series import Prometheus, Source
+from broker_ctl.pipeline.importing.series import Prometheus, SeriesSource
 from tests.support.http.web_server import free_port
 from tests.support.pipeline.history_files import lines, segment_paths
 from tests.support.pipeline.segment_files import DAY_ONE_MS, HOUR_MS
@@ -117,7 +117,7 @@ async def running(directory: Path) -> AsyncIterator[str]:
 async def imported(url: str, cluster: str, history: Path) -> list[Imported]:
     rules = ImportRules(DAY_ONE_MS, DAY_ONE_MS + 2 * HOUR_MS, MINUTE_MS, cluster, 0.5, bundles=4)
     async with HttpClient(timeout_s=60, max_body_bytes=1 << 24) as client:
-        prometheus = Prometheus(client, Source(url, cluster))
+        prometheus = Prometheus(client, SeriesSource(url, cluster))
         return [each async for each in import_hours(prometheus, history, rules)]
 
 

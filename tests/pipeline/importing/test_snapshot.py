@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.importing.series import Span
+from broker_ctl.pipeline.importing.series import TimeSpan
 from broker_ctl.pipeline.importing.snapshot import Snapshot
 from tests.support.pipeline.history_files import lines, segment_paths
 from tests.support.pipeline.segment_files import DAY_ONE_MS, HOUR_MS
@@ -88,7 +88,7 @@ def test_csv_and_parquet_make_the_same_history(tmp_path: Path) -> None:
 async def test_a_moment_has_the_last_sample_before_it(tmp_path: Path) -> None:
     snapshot = Snapshot(write_csv(tmp_path / "a.csv", minutes=10), "east")
     assert snapshot.ends_ms == (DAY_ONE_MS, DAY_ONE_MS + 9 * MINUTE_MS)
-    span = Span(DAY_ONE_MS - MINUTE_MS, DAY_ONE_MS + HOUR_MS, 30_000)
+    span = TimeSpan(DAY_ONE_MS - MINUTE_MS, DAY_ONE_MS + HOUR_MS, 30_000)
     found = await snapshot.query("pulsar_bundle_msg_rate_in", ("broker",), span)
     assert [series.labels for series in found] == [{"broker": "b0"}, {"broker": "b1"}]
     times = [at_ms for at_ms, _ in found[0].values]

@@ -16,7 +16,7 @@ from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.open_tables.upkeep import compact, expire
-from broker_ctl.pipeline.profile import ProfileRules, profile, select_results
+from broker_ctl.pipeline.profile import ProfileJobRules, profile, select_results
 from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCHED, HISTORY, LINES, BatchRow, whole
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
@@ -80,7 +80,7 @@ def test_a_history_is_as_in_parquet(
 
 def profiled(spark: SparkSession, tables: str, to: Path) -> list[Any]:
     """The hours of bundles; the second time, no day is computed again."""
-    rules = ProfileRules(7, 20, 10, 0.1, 0.01)
+    rules = ProfileJobRules(7, 20, 10, 0.1, 0.01)
     for _ in range(2):
         profile(spark, tables, str(to), select_results([BUNDLE_HOURS.name]), rules)
     rows = whole(spark, str(to), BUNDLE_HOURS).orderBy(*BUNDLE_HOURS.key).collect()

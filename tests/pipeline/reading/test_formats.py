@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from broker_ctl.codec import encode
-from broker_ctl.core.history.columns import Doc, Kind, kind
+from broker_ctl.core.history.columns import Doc, RowKind, kind
 from broker_ctl.pipeline.reading.files import file_schema, to_arrow
 from broker_ctl.pipeline.reading.judging import judge
 from tests.support.pipeline.segment_files import line
@@ -24,7 +24,7 @@ PACKED = kind("packed", AloneRow, "one row per item", "id", format_=2, is_packed
 
 
 @pytest.mark.parametrize("of", [ALONE, PACKED])
-def test_an_old_line_has_the_defaults_of_what_it_lacks(of: Kind[Any]) -> None:
+def test_an_old_line_has_the_defaults_of_what_it_lacks(of: RowKind[Any]) -> None:
     rows = [AloneRow("a", 1.0, None), AloneRow("b", 3.0, "new")]
     new = line(of, "n", *(rows if of.is_packed else rows[1:]))
     old = {**line(of, "o", *(rows if of.is_packed else rows[:1])), "format": 1}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.pipeline.backtest.results import ComparisonRow, Named
 from broker_ctl.pipeline.recommend.held_out import min_pairs, p_value
-from broker_ctl.pipeline.recommend.rule import Evidence, judge_candidates, limit_of
+from broker_ctl.pipeline.recommend.rule import BacktestEvidence, judge_candidates, limit_of
 
 P99, MOVED, OVERLOAD = "p99", "load_moved_pct_per_h", "overload_broker_min"
 HIGH, LOW = Named("settings", "a=1"), Named("settings", "a=2")
@@ -24,21 +24,21 @@ def evidence(
     pairs: int = 10,
     luck: float = 0.0,
     named: Named = HIGH,
-) -> Evidence:
+) -> BacktestEvidence:
     low, high = ends
     middle = (low + high) / 2
     row = ComparisonRow(
         trace, *named, measure, "settings", "", pairs, 2.0, 2.0 + middle, middle, low, high
     )
-    return Evidence(row, luck)
+    return BacktestEvidence(row, luck)
 
 
-def three(p99: Ends, moved: Ends, overload: Ends, trace: str = "diurnal") -> list[Evidence]:
+def three(p99: Ends, moved: Ends, overload: Ends, trace: str = "diurnal") -> list[BacktestEvidence]:
     found = zip((P99, MOVED, OVERLOAD), (p99, moved, overload), strict=True)
     return [evidence(measure, ends, trace=trace) for measure, ends in found]
 
 
-def refusal(*found: Evidence, traces: tuple[str, ...] = ("diurnal",)) -> str:
+def refusal(*found: BacktestEvidence, traces: tuple[str, ...] = ("diurnal",)) -> str:
     (verdict,) = judge_candidates({HIGH: found}, traces)
     return verdict.refusal
 

@@ -14,14 +14,14 @@ from broker_ctl.pipeline.report.charts import pictures
 from broker_ctl.pipeline.report.page import chart_table, page
 from broker_ctl.pipeline.report.values import (
     NOTHING,
-    Axis,
-    Bars,
-    Level,
+    ChartAxis,
+    ChartBars,
+    ChartLevel,
+    ChartSeries,
     Lines,
     Points,
     Report,
     Section,
-    Series,
     axis,
     figure,
     locator,
@@ -190,9 +190,9 @@ def test_a_figure_has_four_digits(value: Any, unit: str, text: str) -> None:
 
 
 def test_an_axis_has_round_ends_around_its_values() -> None:
-    assert axis("a", "b", (0.3, 7.2, None), 0.0) == Axis("a", "b", 0.0, 8.0)
-    assert axis("a", "b", (1.07, 1.31)) == Axis("a", "b", 1.0, 1.4)
-    assert axis("a", "b", (), 0.0) == Axis("a", "b", 0.0, 1.0)
+    assert axis("a", "b", (0.3, 7.2, None), 0.0) == ChartAxis("a", "b", 0.0, 8.0)
+    assert axis("a", "b", (1.07, 1.31)) == ChartAxis("a", "b", 1.0, 1.4)
+    assert axis("a", "b", (), 0.0) == ChartAxis("a", "b", 0.0, 1.0)
     assert axis("a", "b", (5.0, 5.0)).high > 5.0
     for values in ((1.0852, 1.08742), (1.07, 1.31), (0.2, 77.0)):
         ends = axis("a", "b", values)
@@ -215,8 +215,8 @@ def test_an_axis_has_round_ends_around_its_values() -> None:
 def test_the_time_axis_says_which_day_begins(
     minutes: int, wide: list[str], narrow: list[str], corner: str
 ) -> None:
-    time = Axis("time", "UTC", float(DAY_ONE_MS), float(DAY_ONE_MS + minutes * 60_000))
-    chart = Points("p", time, Axis("y", "%", 0.0, 8.0), ())
+    time = ChartAxis("time", "UTC", float(DAY_ONE_MS), float(DAY_ONE_MS + minutes * 60_000))
+    chart = Points("p", time, ChartAxis("y", "%", 0.0, 8.0), ())
     drawn = {size: ET.fromstring(picture) for size, picture in pictures(chart, "x")}
     for size, marks in (("wide", wide), ("narrow", narrow)):
         texts = [each.text for each in drawn[size].iter(f"{SVG}text")]
@@ -237,7 +237,7 @@ def test_the_same_numbers_are_the_same_page(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", [r"$\frac{$", "$x$", "租户/命名空间", "a\nb", "\ud800", "#000001"])
 def test_any_name_is_drawn_as_it_is(name: str) -> None:
-    chart = Bars("p", Axis("y", "%", 0.0, 8.0), (Level(name, 1.0),))
+    chart = ChartBars("p", ChartAxis("y", "%", 0.0, 8.0), (ChartLevel(name, 1.0),))
     for _, picture in pictures(chart, "x"):
         texts = [each.text for each in ET.fromstring(picture).iter(f"{SVG}text")]
         assert f"{name}: 1".replace("\n", "?").replace("\ud800", "?") in texts
@@ -245,7 +245,7 @@ def test_any_name_is_drawn_as_it_is(name: str) -> None:
 
 def test_a_name_without_end_loses_its_middle() -> None:
     name = f"tenant/{'x' * 500}/0x00000000_0xffffffff"
-    chart = Bars("p", Axis("y", "%", 0.0, 8.0), (Level(name, 1.0),))
+    chart = ChartBars("p", ChartAxis("y", "%", 0.0, 8.0), (ChartLevel(name, 1.0),))
     for _, picture in pictures(chart, "x"):
         texts = [each.text or "" for each in ET.fromstring(picture).iter(f"{SVG}text")]
         lines = [each for each in texts if "x" in each]
@@ -257,9 +257,9 @@ def test_a_name_without_end_loses_its_middle() -> None:
 
 def test_no_point_of_a_line_is_left_out() -> None:
     xs = tuple(DAY_ONE_MS + minute * 60_000 for minute in range(500))
-    time = Axis("time", "UTC", float(xs[0]), float(xs[-1]))
-    series = Series("straight", tuple(minute / 100 for minute in range(500)))
-    chart = Lines("p", time, Axis("y", "%", 0.0, 8.0), xs, 60_000, (series,))
+    time = ChartAxis("time", "UTC", float(xs[0]), float(xs[-1]))
+    series = ChartSeries("straight", tuple(minute / 100 for minute in range(500)))
+    chart = Lines("p", time, ChartAxis("y", "%", 0.0, 8.0), xs, 60_000, (series,))
     for size, picture in pictures(chart, "x"):
         _, by_id = ET.XMLID(picture)
         path = by_id[f"x-{size}-line-0"].find(f"{SVG}path")

@@ -7,7 +7,7 @@ from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.pipeline.report.prediction import Circumstance, predict, usual_day
-from broker_ctl.pipeline.report.sections.what_if import Now, cases, describe_cases
+from broker_ctl.pipeline.report.sections.what_if import ClusterNow, cases, describe_cases
 
 WHOLE, LEFT, RIGHT, OTHER = map(
     Bundle.parse,
@@ -91,7 +91,7 @@ def test_bundles_with_opposite_days_end_on_brokers_that_are_even_all_day() -> No
     assert found.mean_usage == pytest.approx(0.3)
 
 
-NOW = Now(("a", "b"), (1.0, 1.0), (LEFT, RIGHT, OTHER), ("a", "b", None), 1.3)
+NOW = ClusterNow(("a", "b"), (1.0, 1.0), (LEFT, RIGHT, OTHER), ("a", "b", None), 1.3)
 
 
 def test_the_cases_are_of_the_cluster_that_there_is() -> None:

@@ -10,10 +10,10 @@ from broker_ctl.pipeline.report.sections.summary import (
     choose_settings,
     describe,
 )
-from broker_ctl.pipeline.report.values import Bars, Missing, Report, Section, Span
+from broker_ctl.pipeline.report.values import ChartBars, ChartSpan, Missing, Report, Section
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS
 
-MEASURED = Measured(1.25, 1.1, 2.0, 20, 0.4, Span(DAY_ONE_MS, DAY_ONE_MS + DAY_MS), 1440)
+MEASURED = Measured(1.25, 1.1, 2.0, 20, 0.4, ChartSpan(DAY_ONE_MS, DAY_ONE_MS + DAY_MS), 1440)
 EVEN = Alternative("balance", "", 1.0, 0.5, 0.0)
 ROUGH = Alternative("threshold", "", 1.6, 4.0, 12.0)
 
@@ -32,7 +32,7 @@ def test_policies_stand_beside_the_cluster_as_it_was() -> None:
     assert "4 brokers fewer" in best
     assert "1 - 1/r" in cost
     (chart,) = found.charts
-    assert isinstance(chart, Bars)
+    assert isinstance(chart, ChartBars)
     assert [(bar.label, bar.value) for bar in chart.bars] == [
         *(("as it was", 1.25), ("balance", 1.0), ("threshold", 1.6)),
     ]
@@ -56,7 +56,7 @@ def test_without_a_back_test_the_picture_is_of_what_was_measured() -> None:
     assert found.missing == (lacking,)
     assert found.tables == ()
     (chart,) = found.charts
-    assert isinstance(chart, Bars)
+    assert isinstance(chart, ChartBars)
     assert [bar.value for bar in chart.bars] == [1.1, 1.25, 2.0]
 
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.pipeline.report.prediction import Circumstance, predict
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Scenario, ScenarioEvent, ScenarioEventKind
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
-from broker_ctl.simulation.replay.replay import POLICIES, Baseline, Course
+from broker_ctl.simulation.replay.replay import POLICIES, Baseline, ReplayCourse
 from broker_ctl.simulation.scenarios import scenario
 
 NEWCOMER: Final = "broker-new"
@@ -38,7 +38,7 @@ def with_newcomer(known: Scenario) -> Scenario:
 
 def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
     """Each case: foretold, replayed, points."""
-    course = Course(with_newcomer(known), ours.rules, ours.pace)
+    course = ReplayCourse(with_newcomer(known), ours.rules, ours.pace)
     for minute in range(DAY_MIN):
         course.replay_minute(minute)
     today, lost, twice = circumstance(course)
@@ -62,7 +62,7 @@ def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
     return {"measured": measured, "profile_alone": as_it_is, "cases": rows}
 
 
-def circumstance(course: Course) -> tuple[Circumstance, int, Any]:
+def circumstance(course: ReplayCourse) -> tuple[Circumstance, int, Any]:
     """The cluster as its history would show it; the last broker; whose bundles are doubled."""
     cluster = course.cluster
     present = cluster.present
@@ -77,7 +77,7 @@ def circumstance(course: Course) -> tuple[Circumstance, int, Any]:
     )
 
 
-def twice(course: Course) -> Any:
+def twice(course: ReplayCourse) -> Any:
     """Whether each bundle is of the tenant that carries most."""
     tenants = np.array([each.bundle.namespace.tenant for each in course.cluster.subranges])
     carried = profile_of(course).sum(axis=1)
@@ -85,16 +85,16 @@ def twice(course: Course) -> Any:
     return tenants == most
 
 
-def replayed(course: Course, rules: CycleRules, case: str) -> float:
+def replayed(course: ReplayCourse, rules: CycleRules, case: str) -> float:
     """P99 of day two, from the second hour on."""
     other = course.fork(rules)
     minutes = min(2 * DAY_MIN, other.cluster._series.shape[0])
     match case:
         case "a broker less":
             last = other.cluster.present[-1].broker_id
-            other._apply_event(Event(DAY_MIN, last, EventKind.DOWN))
+            other._apply_event(ScenarioEvent(DAY_MIN, last, ScenarioEventKind.DOWN))
         case "a broker more":
-            other._apply_event(Event(DAY_MIN, NEWCOMER, EventKind.UP))
+            other._apply_event(ScenarioEvent(DAY_MIN, NEWCOMER, ScenarioEventKind.UP))
         case "tenant twice":
             origins = np.unique(
                 [
@@ -110,7 +110,7 @@ def replayed(course: Course, rules: CycleRules, case: str) -> float:
     return p99_of(other, DAY_MIN)
 
 
-def p99_of(course: Course, start: int) -> float:
+def p99_of(course: ReplayCourse, start: int) -> float:
     """From an hour after the start."""
     usage = np.array(course.record.usage[start + _SETTLED_MIN :])
     ratios = np.nanmax(usage, axis=1) / np.nanmean(usage, axis=1)

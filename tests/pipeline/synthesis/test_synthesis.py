@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.core.history.catalog import KINDS, parse_line
-from broker_ctl.pipeline.synthesis.shards import Extent, Shard, Written, shards_of, write_shard
+from broker_ctl.pipeline.synthesis.shards import Extent, Shard, WrittenShard, shards_of, write_shard
 from broker_ctl.simulation.replay.replay import POLICIES, replay
 from broker_ctl.simulation.scenarios import scenario
 from tests.support.pipeline.segment_files import DAY_ONE_MS
@@ -17,7 +17,7 @@ from tests.support.pipeline.segment_files import DAY_ONE_MS
 NAME, HOURS, BROKERS = "giant-bundle", 1, 3
 
 
-def written(directory: Path) -> tuple[Written, list[dict[str, Any]]]:
+def written(directory: Path) -> tuple[WrittenShard, list[dict[str, Any]]]:
     directory.mkdir()
     done = write_shard(Shard(("c",), NAME, HOURS, BROKERS, None, DAY_ONE_MS, str(directory)))
     return done, read(directory, "c")
@@ -30,12 +30,12 @@ def read(directory: Path, cluster: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, list[dict[str, Any]]]:
+def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenShard, list[dict[str, Any]]]:
     return written(tmp_path_factory.mktemp("synthesised") / "one")
 
 
 def test_every_line_is_one_that_a_daemon_could_have_written(
-    history: tuple[Written, list[dict[str, Any]]],
+    history: tuple[WrittenShard, list[dict[str, Any]]],
 ) -> None:
     done, lines = history
     read = [parse_line(line) for line in lines]
@@ -48,7 +48,7 @@ def test_every_line_is_one_that_a_daemon_could_have_written(
 
 
 def test_each_cycle_has_one_row_for_each_bundle(
-    history: tuple[Written, list[dict[str, Any]]],
+    history: tuple[WrittenShard, list[dict[str, Any]]],
 ) -> None:
     done, lines = history
     keys = Counter(
@@ -62,7 +62,7 @@ def test_each_cycle_has_one_row_for_each_bundle(
 
 
 def test_what_moves_is_what_the_replay_moves(
-    history: tuple[Written, list[dict[str, Any]]],
+    history: tuple[WrittenShard, list[dict[str, Any]]],
 ) -> None:
     contestant = POLICIES["balance"]()
     replayed = replay(
@@ -96,7 +96,7 @@ def test_a_split_is_done_where_there_are_children_and_failed_elsewhere(tmp_path:
 
 
 def test_the_same_arguments_write_the_same_files(
-    tmp_path: Path, history: tuple[Written, list[dict[str, Any]]]
+    tmp_path: Path, history: tuple[WrittenShard, list[dict[str, Any]]]
 ) -> None:
     assert written(tmp_path / "again") == history
 
@@ -111,7 +111,7 @@ def test_there_are_as_many_clusters_as_it_takes(tmp_path: Path) -> None:
 
 
 def test_clusters_that_are_run_alike_differ_in_names_and_ids_only(
-    tmp_path: Path, history: tuple[Written, list[dict[str, Any]]]
+    tmp_path: Path, history: tuple[WrittenShard, list[dict[str, Any]]]
 ) -> None:
     (tmp_path / "both").mkdir()
     both = Shard(("c", "d"), NAME, HOURS, BROKERS, None, DAY_ONE_MS, str(tmp_path / "both"))

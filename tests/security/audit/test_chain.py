@@ -10,16 +10,16 @@ from broker_ctl.security.audit.event import (
     MAX_VALUE_BYTES,
     AuditEvent,
     BrokenChain,
+    ChainLink,
     EventKind,
-    Link,
     request_id_of,
     summarise,
     verify,
 )
 
 
-def chain(events: int, end: Link | None = None) -> list[bytes]:
-    lines, link = [], end or Link()
+def chain(events: int, end: ChainLink | None = None) -> list[bytes]:
+    lines, link = [], end or ChainLink()
     for number in range(events):
         line, link = link.append({"kind": "change", "at_ms": number, "target": f"/t/{number}"})
         lines.append(line)
@@ -51,8 +51,8 @@ def test_a_chain_is_intact_also_from_its_middle_on() -> None:
         ("removed", lambda lines: [*lines[:1], *lines[2:]], 2),
         ("doubled", lambda lines: [*lines[:2], lines[1], *lines[2:]], 3),
         ("exchanged", lambda lines: [lines[1], lines[0], *lines[2:]], 2),
-        ("forged at the end", lambda lines: [*lines, *chain(1, Link(5, "f" * 64))], 6),
-        ("another start", lambda _: chain(1, Link(0, "f" * 64)), 1),
+        ("forged at the end", lambda lines: [*lines, *chain(1, ChainLink(5, "f" * 64))], 6),
+        ("another start", lambda _: chain(1, ChainLink(0, "f" * 64)), 1),
         ("two keys", lambda lines: [lines[0].replace(b'{"at_ms"', b'{"at_ms":7,"at_ms"')], 1),
         ("cut", lambda lines: [*lines[:4], lines[4][:-1]], 5),
         ("not JSON", lambda lines: [lines[0], b"hello\n"], 2),
@@ -71,7 +71,9 @@ def test_an_attack_on_the_chain_is_found_at_its_line(name: str, attack: Any, num
 
 def test_a_line_whose_hash_is_computed_again_breaks_the_next_one() -> None:
     lines = chain(3)
-    lines[1] = Link(1, decode_object(lines[0])["hash"]).append({"kind": "change", "at_ms": 9})[0]
+    lines[1] = ChainLink(1, decode_object(lines[0])["hash"]).append({"kind": "change", "at_ms": 9})[
+        0
+    ]
     with pytest.raises(BrokenChain, match="names another hash") as met:
         verify(lines)
     assert met.value.number == 3
@@ -83,7 +85,7 @@ def test_a_missing_end_shows_against_a_hash_that_is_kept_elsewhere() -> None:
     assert verify(lines + chain(2, verify(lines).end), kept).has_expected
     assert not verify(lines[:4], kept).has_expected
     # Written again as a whole, with other contents.
-    assert not verify(chain(5, Link().append({"kind": "x", "at_ms": 0})[1]), kept).has_expected
+    assert not verify(chain(5, ChainLink().append({"kind": "x", "at_ms": 0})[1]), kept).has_expected
 
 
 def test_texts_of_strangers_are_bounded_and_stay_on_one_line() -> None:
@@ -92,7 +94,7 @@ def test_texts_of_strangers_are_bounded_and_stay_on_one_line() -> None:
     texts: dict[str, Any] = dict.fromkeys((*names, "route", "target", "status", "reason"), hostile)
     large = summarise({"key": "\x00" * MAX_VALUE_BYTES})
     event = AuditEvent(kind=EventKind.CHANGE, at_ms=1, before=large, after=large, **texts)
-    line, end = Link().append(event.row())
+    line, end = ChainLink().append(event.row())
     assert line.count(b"\n") == 1
     assert verify([line]).end == end
 

@@ -13,7 +13,7 @@ import uvloop
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CertificateRefused
 from broker_ctl.http_client import HttpClient
-from broker_ctl.peer_http import PeerAddresses, PeerHttp, Source
+from broker_ctl.peer_http import AddressSource, PeerAddresses, PeerHttp
 from broker_ctl.security.certificates.peer_certificate import (
     BrokerIdentity,
     PeerContexts,
@@ -63,7 +63,7 @@ class Peers:
         """Status of a command to the broker of this port."""
         urls = BrokerUrls(f"{HOST}:{port}")
         reply = await self._http.request(
-            "POST", urls, "/control/v1/acquire", Source.OWNER, json={"secret": "x"}
+            "POST", urls, "/control/v1/acquire", AddressSource.OWNER, json={"secret": "x"}
         )
         return reply.status
 
@@ -102,7 +102,7 @@ def test_only_the_broker_that_is_meant_gets_the_request(
                 await asker.ask(7002)
             assert len(listener.requests) == 1
             assert await asker.ask(7001) == 200
-            assert asker.addresses.refused[Source.REGISTRATION] == 1
+            assert asker.addresses.refused[AddressSource.REGISTRATION] == 1
 
     run(loop, ask())
 
@@ -130,7 +130,7 @@ def test_a_stranger_gets_nothing_of_the_request(
             with pytest.raises(CertificateRefused):
                 await asker.ask(7001)
             assert (listener.requests, listener.bodies) == ([], [])
-            assert asker.addresses.refused[Source.REGISTRATION] == 1
+            assert asker.addresses.refused[AddressSource.REGISTRATION] == 1
 
     run(loop, ask())
 

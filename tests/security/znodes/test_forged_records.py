@@ -25,7 +25,7 @@ from broker_ctl.core.cluster.directives import (
 )
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
-from broker_ctl.core.planning.approval import State
+from broker_ctl.core.planning.approval import ApprovalState
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.lab.time import ManualClock
 from broker_ctl.security.cluster_key import ClusterKeys
@@ -55,7 +55,7 @@ WINDOW = WindowRecord(MaintenanceWindow(ORDER, DrainTerms(1))).encode()
 BUNDLE = Bundle.parse("t/n/0x00000000_0xffffffff")
 MOVE = MoveNode("m", BUNDLE, 1, "a:1", 42, "b:1", 1_000, 3).encode()
 PLAN = PlanRecord("p", 1, ORDER, ()).encode()
-PROGRESS = PlanProgress(State.CARRYING_OUT, (), 1_000).encode()
+PROGRESS = PlanProgress(ApprovalState.CARRYING_OUT, (), 1_000).encode()
 INSTRUCTION = encode(instruct(replica_state("t-0", 1), broker_epoch=7, controller_epoch=1).to_row())
 QUEUE = paths.queue(1)
 

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.plots import Chart, Curve, counts, spans, text_plot, times
+from broker_ctl.simulation.plots import Chart, PlotCurve, counts, spans, text_plot, times
 from broker_ctl.simulation.svg_plots import svg_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def chart(*curves: Curve, title: str = "small", bound: float = 1.0) -> Chart:
+def chart(*curves: PlotCurve, title: str = "small", bound: float = 1.0) -> Chart:
     return Chart(title, bound, curves)
 
 
-def curve(ratios: Sequence[float], moves: Sequence[int] = (), label: str = "balance") -> Curve:
-    return Curve(label, np.array(ratios), tuple(moves))
+def curve(ratios: Sequence[float], moves: Sequence[int] = (), label: str = "balance") -> PlotCurve:
+    return PlotCurve(label, np.array(ratios), tuple(moves))
 
 
 # What is shown.

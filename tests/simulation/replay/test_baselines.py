@@ -7,7 +7,7 @@ from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 from broker_ctl.daemon.wiring.rules import leader_rules
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.replay.replay import POLICIES, Course, replay
+from broker_ctl.simulation.replay.replay import POLICIES, ReplayCourse, replay
 from tests.support.pipeline.small_scenarios import small
 
 PAIRS = {
@@ -54,7 +54,7 @@ def test_avg5_has_the_defaults_of_pulsar_5() -> None:
 def test_a_replay_begins_with_as_many_bundles_as_its_baseline_wants() -> None:
     scenario = small((1.0,) * 5, ("a", "b", "a", "b", "a"), minutes=2, brokers=("a", "b"))
     baseline = POLICIES["avg5"]()
-    course = Course(
+    course = ReplayCourse(
         scenario,
         baseline.rules,
         baseline.pace,

@@ -3,17 +3,17 @@
 import pytest
 
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.simulation.model.scenario import Event, EventKind
+from broker_ctl.simulation.model.scenario import ScenarioEvent, ScenarioEventKind
 from broker_ctl.simulation.replay.board import Board, reports_of
-from broker_ctl.simulation.replay.cluster import Cluster
+from broker_ctl.simulation.replay.cluster import ReplayCluster
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 LOW, HIGH = bundles_of(2)
 BOTH_ON_A = ("a", "a")
 
 
-def cluster_of(*loads_mb: float, owners: tuple[str, ...] = BOTH_ON_A) -> Cluster:
-    return Cluster(small(loads_mb, owners, minutes=200))
+def cluster_of(*loads_mb: float, owners: tuple[str, ...] = BOTH_ON_A) -> ReplayCluster:
+    return ReplayCluster(small(loads_mb, owners, minutes=200))
 
 
 def test_before_the_first_report_there_are_brokers_and_no_bundles() -> None:
@@ -95,8 +95,8 @@ def test_the_report_of_an_earlier_life_says_nothing() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
     board.fold_reports(reports_of(cluster, 0))
-    cluster.apply_event(Event(1, "a", EventKind.DOWN))
-    cluster.apply_event(Event(1, "a", EventKind.UP))
+    cluster.apply_event(ScenarioEvent(1, "a", ScenarioEventKind.DOWN))
+    cluster.apply_event(ScenarioEvent(1, "a", ScenarioEventKind.UP))
     view = board.view(1)
     assert view.brokers["a"].usage_ratio == 0.0
     assert view.bundles[LOW].owner is None

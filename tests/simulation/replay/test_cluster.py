@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW
 from broker_ctl.errors import InvalidName
-from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
-from broker_ctl.simulation.replay.cluster import NOBODY, Cluster
+from broker_ctl.simulation.model.scenario import ScenarioEvent, ScenarioEventKind, TopicShares
+from broker_ctl.simulation.replay.cluster import NOBODY, ReplayCluster
 from tests.support.pipeline.small_scenarios import MB, NAMESPACE, bundles_of, small
 
 BROKERS = ("a", "b", "c")
@@ -25,13 +25,13 @@ ACTS = st.lists(
 )
 
 
-def eight() -> Cluster:
+def eight() -> ReplayCluster:
     loads = [[float(minute + place) for place in range(8)] for minute in range(100)]
     owners = [BROKERS[place % 3] for place in range(8)]
-    return Cluster(small(loads, owners, brokers=BROKERS))
+    return ReplayCluster(small(loads, owners, brokers=BROKERS))
 
 
-def carry_out(cluster: Cluster, act: Act, minute: int) -> None:
+def carry_out(cluster: ReplayCluster, act: Act, minute: int) -> None:
     what, first, second = act
     place = first % len(cluster.subranges)
     broker_id = BROKERS[second % 3]
@@ -44,9 +44,9 @@ def carry_out(cluster: Cluster, act: Act, minute: int) -> None:
             if cluster.owners[place] == cluster.owners[place + 1] != NOBODY:
                 cluster.merge(place, 0.0)
         case "down":
-            cluster.apply_event(Event(minute, broker_id, EventKind.DOWN))
+            cluster.apply_event(ScenarioEvent(minute, broker_id, ScenarioEventKind.DOWN))
         case "up":
-            cluster.apply_event(Event(minute, broker_id, EventKind.UP))
+            cluster.apply_event(ScenarioEvent(minute, broker_id, ScenarioEventKind.UP))
         case "minute":
             cluster.begin(first)
 
@@ -75,7 +75,7 @@ def test_no_sequence_of_changes_loses_or_doubles_a_bundle(acts: list[Act]) -> No
     assert topics == 8 * 4
 
 
-def whole_rates(cluster: Cluster) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def whole_rates(cluster: ReplayCluster) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     fresh = eight()
     fresh.begin(cluster.minute)
     return fresh.rates
@@ -84,7 +84,7 @@ def whole_rates(cluster: Cluster) -> np.ndarray[tuple[int, ...], np.dtype[np.flo
 def test_each_topic_goes_with_its_own_traffic() -> None:
     (whole,) = bundles_of(1)
     topics = TopicShares((10, 20, 0x90000000), (0.5, 0.125, 0.375))
-    cluster = Cluster(small((80.0,), ("a",), topics=[topics]))
+    cluster = ReplayCluster(small((80.0,), ("a",), topics=[topics]))
     cluster.split(0, (15, 0x80000000))
     carried = (cluster.rates[2] + cluster.rates[3]).tolist()
     assert carried == pytest.approx([40 * MB, 10 * MB, 30 * MB])
@@ -98,7 +98,7 @@ def test_each_topic_goes_with_its_own_traffic() -> None:
 
 
 def test_traffic_without_topics_stays_with_the_first_part_of_a_split() -> None:
-    cluster = Cluster(small((80.0,), ("a",), topics=[TopicShares((), ())]))
+    cluster = ReplayCluster(small((80.0,), ("a",), topics=[TopicShares((), ())]))
     cluster.split(0, (15, 20))
     assert cluster.rates[2].tolist() == [40 * MB, 0.0, 0.0]
 
@@ -109,14 +109,14 @@ def test_a_boundary_outside_is_refused() -> None:
 
 
 def test_a_bundle_that_moves_twice_in_a_minute_is_charged_to_all_three() -> None:
-    cluster = Cluster(small((60.0,), ("a",), brokers=BROKERS))
+    cluster = ReplayCluster(small((60.0,), ("a",), brokers=BROKERS))
     cluster.give(0, "b", at_s=10.0, served_s=15.0)
     cluster.give(0, "c", at_s=45.0, served_s=50.0)
     assert cluster.usage(cluster.served()).tolist() == pytest.approx([0.1, 0.3, 0.1])
 
 
 def test_a_bundle_merged_while_half_of_it_moves_is_served_when_that_half_arrives() -> None:
-    cluster = Cluster(small((30.0, 30.0), ("a", "b"), brokers=BROKERS))
+    cluster = ReplayCluster(small((30.0, 30.0), ("a", "b"), brokers=BROKERS))
     cluster.give(1, "a", at_s=0.0, served_s=6.0)
     cluster.merge(0, at_s=0.0)
     assert cluster.usage(cluster.served()).tolist() == pytest.approx([0.54, 0.0, 0.0])
@@ -126,7 +126,7 @@ def test_a_cluster_may_begin_with_even_bundles_in_place_of_those_of_the_scenario
     """Eight bundles as five: the traffic is the same, and each is where its range began."""
     loads = [[float(minute + place) for place in range(8)] for minute in range(3)]
     scenario = small(loads, [BROKERS[place % 3] for place in range(8)], brokers=BROKERS)
-    given_ones, even = Cluster(scenario), Cluster(scenario, bundles_per_namespace=5)
+    given_ones, even = ReplayCluster(scenario), ReplayCluster(scenario, bundles_per_namespace=5)
     bundles = [parcel.bundle for parcel in even.subranges]
     assert [each.range.low for each in bundles] == [RING_HIGH // 5 * n for n in range(5)]
     assert even.rates.sum(axis=1) == pytest.approx(given_ones.rates.sum(axis=1))

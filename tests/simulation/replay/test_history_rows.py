@@ -8,8 +8,8 @@ from broker_ctl.core.history.rows import BundleLoadRow
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
-from broker_ctl.simulation.model.scenario import Pace
-from broker_ctl.simulation.replay.replay import UNLIMITED, Course, Cycle
+from broker_ctl.simulation.model.scenario import ReplayPace
+from broker_ctl.simulation.replay.replay import UNLIMITED, ReplayCourse, ReplayCycle
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 RULES = replace(
@@ -22,7 +22,7 @@ def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
     reported, rows = NOTHING_REPORTED, dict[int, list[BundleLoadRow]]()
     kinds: list[Counter[str]] = []
 
-    def watch(cycle: Cycle) -> None:
+    def watch(cycle: ReplayCycle) -> None:
         nonlocal reported
         seen = rows_of_view(reported, cycle.view)
         count: Counter[str] = Counter()
@@ -37,7 +37,7 @@ def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
                 rows.setdefault(len(kinds), []).extend(batch.rows)
         kinds.append(count)
 
-    course = Course(scenario, RULES, Pace(), watch)
+    course = ReplayCourse(scenario, RULES, ReplayPace(), watch)
     for minute in range(scenario.traffic.minutes):
         course.replay_minute(minute)
     texts = [str(bundle) for bundle in bundles_of(4)]

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares
+from broker_ctl.simulation.model.scenario import (
+    Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
+    TopicShares,
+)
 from broker_ctl.simulation.replay.scores import bound_of, bounds_by_minute
 from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
 
@@ -18,7 +23,7 @@ FOUR = ("a", "b", "c", "d")
 def single_topics(
     loads_mb: Sequence[float],
     brokers: Mapping[str, Capacity] | Sequence[str] = FOUR,
-    events: Sequence[Event] = (),
+    events: Sequence[ScenarioEvent] = (),
 ) -> Scenario:
     """Bundles of one topic each."""
     topics = [TopicShares.even(bundle, 1) for bundle in bundles_of(len(loads_mb))]
@@ -47,7 +52,10 @@ def test_the_largest_topic_lies_on_the_strongest_broker_and_fills_it_less() -> N
 
 
 def test_the_bound_changes_with_the_brokers_that_are_up() -> None:
-    events = [Event(2, "d", EventKind.DOWN), Event(4, "a", EventKind.CAPACITY, 2.0)]
+    events = [
+        ScenarioEvent(2, "d", ScenarioEventKind.DOWN),
+        ScenarioEvent(4, "a", ScenarioEventKind.CAPACITY, 2.0),
+    ]
     bounds = bounds_by_minute(single_topics((50.0, 20.0, 20.0, 10.0), FOUR, events))
     # Of three: 0.25 of 0.7 is what a strong one would have besides.
     assert bounds.tolist() == pytest.approx([2.0, 2.0, 1.5, 1.5, 1.0, 1.0])

@@ -13,8 +13,14 @@ from broker_ctl.core.rules.rules import Budgets, MergeRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, EventKind, Pace, Scenario, TopicShares
-from broker_ctl.simulation.replay.cluster import Cause, Moved, Replay
+from broker_ctl.simulation.model.scenario import (
+    ReplayPace,
+    Scenario,
+    ScenarioEvent,
+    ScenarioEventKind,
+    TopicShares,
+)
+from broker_ctl.simulation.replay.cluster import MoveCause, Moved, Replay
 from broker_ctl.simulation.replay.replay import POLICIES, UNLIMITED, replay
 from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
@@ -31,7 +37,7 @@ def usage_of(replayed: Replay) -> list[list[float]]:
     return rows
 
 
-def ends(moves: tuple[Moved, ...]) -> list[tuple[int, int, str, str, Cause]]:
+def ends(moves: tuple[Moved, ...]) -> list[tuple[int, int, str, str, MoveCause]]:
     """Minute, place on the ring, from, to, cause."""
     places = {bundle: place for place, bundle in enumerate(bundles_of(4))}
     return [(m.minute, places[m.bundle], m.source, m.destination, m.cause) for m in moves]
@@ -43,7 +49,7 @@ def ends(moves: tuple[Moved, ...]) -> list[tuple[int, int, str, str, Cause]]:
 def test_the_leader_acts_on_the_load_of_the_minute_before_and_a_move_costs_five_seconds() -> None:
     replayed = replay(small(FULL, ALL_ON_A, minutes=3), RELIEVING)
     # 15 points above 85 %, and 5 more: the heaviest covers it.
-    assert ends(replayed.moves) == [(1, 0, "a", "b", Cause.LOAD)]
+    assert ends(replayed.moves) == [(1, 0, "a", "b", MoveCause.LOAD)]
     (move,) = replayed.moves
     assert (move.bytes_s, move.reason) == (40 * MB, Reason.OVERLOADED)
     served = round(0.4 * 55 / 60, 4)
@@ -52,13 +58,13 @@ def test_the_leader_acts_on_the_load_of_the_minute_before_and_a_move_costs_five_
 
 @pytest.mark.parametrize("delay_min", [0, 1, 2, 4])
 def test_reports_that_come_later_make_the_leader_act_later(delay_min: int) -> None:
-    pace = Pace(report_delay_min=delay_min)
+    pace = ReplayPace(report_delay_min=delay_min)
     replayed = replay(small(FULL, ALL_ON_A), RELIEVING, pace)
     assert [move.minute for move in replayed.moves] == [delay_min]
 
 
 def test_a_moved_bundle_is_not_shed_again_while_old_reports_arrive() -> None:
-    pace = Pace(report_delay_min=3)
+    pace = ReplayPace(report_delay_min=3)
     replayed = replay(small(FULL, ALL_ON_A, minutes=12), RELIEVING, pace)
     assert len(replayed.moves) == 1
 
@@ -76,7 +82,7 @@ def test_budgets_of_moves_in_flight_hold_in_a_cycle_and_more_cycles_may_follow()
     rules = replace(RELIEVING, budgets=replace(UNLIMITED, max_moves=1))
     slow = replay(scenario, rules)
     assert [move.minute for move in slow.moves] == [1, 2]
-    quick = replay(scenario, rules, Pace(cycles_per_minute=12))
+    quick = replay(scenario, rules, ReplayPace(cycles_per_minute=12))
     assert [move.minute for move in quick.moves] == [1, 1]
     # The second one waits for five seconds, and is on its way for five more.
     stays, *served = quick.usage[1].tolist()
@@ -85,22 +91,22 @@ def test_budgets_of_moves_in_flight_hold_in_a_cycle_and_more_cycles_may_follow()
 
 
 def test_a_minute_has_as_many_cycles_as_moves_fit_into_it() -> None:
-    assert Pace(cycles_per_minute=100).most_cycles == 12
-    assert Pace(unload_s=40.0, reconnect_s=40.0, cycles_per_minute=3).most_cycles == 1
-    assert Pace(unload_s=0.0, reconnect_s=0.0, cycles_per_minute=3).most_cycles == 3
+    assert ReplayPace(cycles_per_minute=100).most_cycles == 12
+    assert ReplayPace(unload_s=40.0, reconnect_s=40.0, cycles_per_minute=3).most_cycles == 1
+    assert ReplayPace(unload_s=0.0, reconnect_s=0.0, cycles_per_minute=3).most_cycles == 3
 
 
 # Events of brokers.
 
 
 def test_bundles_of_a_dead_broker_are_unserved_for_a_minute_then_placed_heaviest_first() -> None:
-    events = [Event(2, "c", EventKind.DOWN)]
+    events = [ScenarioEvent(2, "c", ScenarioEventKind.DOWN)]
     scenario = small(FULL, ("c", "c", "a", "b"), minutes=5, brokers=("a", "b", "c"), events=events)
     replayed = replay(scenario, IDLE)
     # 10 MB/s are less than 20: the heaviest goes to b, and then a has less.
     assert ends(replayed.moves) == [
-        (3, 0, "c", "b", Cause.DEATH),
-        (3, 1, "c", "a", Cause.DEATH),
+        (3, 0, "c", "b", MoveCause.DEATH),
+        (3, 1, "c", "a", MoveCause.DEATH),
     ]
     back = 57 / 60
     expected = [
@@ -116,45 +122,54 @@ def test_bundles_of_a_dead_broker_are_unserved_for_a_minute_then_placed_heaviest
 
 
 def test_a_drained_broker_hands_all_over_in_the_minute_in_which_it_stops() -> None:
-    events = [Event(2, "b", EventKind.DRAIN), Event(4, "b", EventKind.DOWN)]
+    events = [
+        ScenarioEvent(2, "b", ScenarioEventKind.DRAIN),
+        ScenarioEvent(4, "b", ScenarioEventKind.DOWN),
+    ]
     scenario = small(FULL, ("b", "a", "a", "a"), events=events)
     replayed = replay(scenario, IDLE)
-    assert ends(replayed.moves) == [(4, 0, "b", "a", Cause.DRAIN)]
+    assert ends(replayed.moves) == [(4, 0, "b", "a", MoveCause.DRAIN)]
     served = 0.6 + 0.4 * 55 / 60
     assert replayed.usage[3:, 0] == pytest.approx([0.6, served, 1.0], abs=1e-6)
     assert np.isnan(replayed.usage[4:, 1]).all()
 
 
 def test_a_draining_broker_receives_nothing() -> None:
-    events = [Event(0, "b", EventKind.DRAIN)]
+    events = [ScenarioEvent(0, "b", ScenarioEventKind.DRAIN)]
     assert replay(small(FULL, ALL_ON_A, events=events), RELIEVING).moves == ()
 
 
 def test_a_broker_that_comes_is_there_at_once_and_what_goes_to_it_refills_it() -> None:
-    events = [Event(3, "b", EventKind.UP)]
+    events = [ScenarioEvent(3, "b", ScenarioEventKind.UP)]
     scenario = small(FULL, ALL_ON_A, events=events, absent=("b",))
     replayed = replay(scenario, RELIEVING)
     assert np.isnan(replayed.usage[:3, 1]).all()
-    assert ends(replayed.moves) == [(3, 0, "a", "b", Cause.REFILL)]
+    assert ends(replayed.moves) == [(3, 0, "a", "b", MoveCause.REFILL)]
 
 
 def test_a_move_to_a_broker_an_hour_after_it_came_is_not_a_refill() -> None:
     loads = [[30.0, 20.0, 10.0, 10.0]] * 62 + [[60.0, 20.0, 10.0, 10.0]] * 4
-    events = [Event(1, "b", EventKind.UP)]
+    events = [ScenarioEvent(1, "b", ScenarioEventKind.UP)]
     scenario = small(loads, ALL_ON_A, events=events, absent=("b",))
     replayed = replay(scenario, RELIEVING)
-    assert {move.cause for move in replayed.moves} == {Cause.LOAD}
+    assert {move.cause for move in replayed.moves} == {MoveCause.LOAD}
 
 
 def test_bundles_of_the_last_broker_wait_until_a_broker_comes_back() -> None:
-    events = [Event(1, "a", EventKind.DOWN), Event(4, "a", EventKind.UP)]
+    events = [
+        ScenarioEvent(1, "a", ScenarioEventKind.DOWN),
+        ScenarioEvent(4, "a", ScenarioEventKind.UP),
+    ]
     replayed = replay(small(FULL, ALL_ON_A, brokers=("a",), events=events), IDLE)
     assert [move.minute for move in replayed.moves] == [4, 4, 4, 4]
     assert replayed.usage[5].tolist() == [pytest.approx(1.0)]
 
 
 def test_a_broker_of_half_the_capacity_is_twice_as_full_and_its_report_stops_at_full() -> None:
-    events = [Event(1, "a", EventKind.CAPACITY, 0.5), Event(3, "a", EventKind.CAPACITY, 1.0)]
+    events = [
+        ScenarioEvent(1, "a", ScenarioEventKind.CAPACITY, 0.5),
+        ScenarioEvent(3, "a", ScenarioEventKind.CAPACITY, 1.0),
+    ]
     scenario = small((60.0, 20.0), ("a", "b"), minutes=4, events=events)
     assert usage_of(replay(scenario, IDLE)) == [[0.6, 0.2], [1.2, 0.2], [1.2, 0.2], [0.6, 0.2]]
 
@@ -224,11 +239,11 @@ def eventful() -> Scenario:
     loads = draw.lognormal(2.0, 1.0, (40, 24)) * np.linspace(0.5, 1.5, 40)[:, None]
     owners = [("a", "b", "c")[number] for number in draw.integers(0, 3, 24)]
     events = [
-        Event(8, "b", EventKind.DOWN),
-        Event(14, "d", EventKind.UP),
-        Event(20, "c", EventKind.DRAIN),
-        Event(24, "c", EventKind.DOWN),
-        Event(30, "b", EventKind.UP),
+        ScenarioEvent(8, "b", ScenarioEventKind.DOWN),
+        ScenarioEvent(14, "d", ScenarioEventKind.UP),
+        ScenarioEvent(20, "c", ScenarioEventKind.DRAIN),
+        ScenarioEvent(24, "c", ScenarioEventKind.DOWN),
+        ScenarioEvent(30, "b", ScenarioEventKind.UP),
     ]
     brokers = dict.fromkeys(("a", "b", "c", "d"), STRONG.times(3.0))
     return small(loads.tolist(), owners, brokers=brokers, events=events, absent=("d",))

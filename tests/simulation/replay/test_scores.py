@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.simulation.replay.cluster import Cause, Moved, Record, Replay
+from broker_ctl.simulation.replay.cluster import MoveCause, Moved, Replay, ReplayRecord
 from broker_ctl.simulation.replay.scores import back_and_forth, scores_of
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
@@ -20,7 +20,7 @@ def replayed(rows: Sequence[Sequence[float]], moves: Sequence[Moved] = ()) -> Re
     brokers = ("a", "b", "c")[: len(rows[0])]
     scenario = small((40.0, 30.0, 20.0, 10.0), ("a",) * 4, minutes=len(rows), brokers=brokers)
     usage = [np.array(row) for row in rows]
-    record = Record(usage=usage, offered_bytes=[ALL] * len(rows), moves=list(moves))
+    record = ReplayRecord(usage=usage, offered_bytes=[ALL] * len(rows), moves=list(moves))
     return record.finished(scenario, brokers)
 
 
@@ -30,7 +30,7 @@ def move(
     destination: str,
     *,
     bundle: Bundle = FIRST,
-    cause: Cause = Cause.LOAD,
+    cause: MoveCause = MoveCause.LOAD,
     mb: float = 10.0,
 ) -> Moved:
     return Moved(minute, bundle, source, destination, mb * MB, Reason.OVERLOADED, cause)
@@ -56,7 +56,7 @@ def test_brokers_without_any_load_are_even() -> None:
 
 
 def test_load_moved_is_per_hour_and_of_the_load_of_that_time() -> None:
-    moves = [move(0, "a", "b", mb=10.0), move(50, "b", "a", mb=20.0, cause=Cause.DEATH)]
+    moves = [move(0, "a", "b", mb=10.0), move(50, "b", "a", mb=20.0, cause=MoveCause.DEATH)]
     scores = scores_of(replayed([[0.5, 0.5]] * 120, moves))
     assert scores.load_moved_pct_per_h == pytest.approx(15.0)
     assert scores.moves == 2
@@ -87,7 +87,9 @@ def test_a_part_of_a_bundle_that_returns_went_back_and_forth_as_well() -> None:
     assert back_and_forth([move(5, "a", "b"), move(9, "b", "a", bundle=part)]) == 1
 
 
-@pytest.mark.parametrize("cause", [Cause.DRAIN, Cause.DEATH, Cause.REFILL])
-def test_a_move_because_of_a_drain_a_death_or_a_refill_is_not_back_and_forth(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", [MoveCause.DRAIN, MoveCause.DEATH, MoveCause.REFILL])
+def test_a_move_because_of_a_drain_a_death_or_a_refill_is_not_back_and_forth(
+    cause: MoveCause,
+) -> None:
     assert back_and_forth([move(5, "a", "b", cause=cause), move(9, "b", "a")]) == 0
     assert back_and_forth([move(5, "a", "b"), move(9, "b", "a", cause=cause)]) == 0

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.model.scenario import EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Scenario, ScenarioEventKind
 from broker_ctl.simulation.scenarios import NAMES, is_daily, scenario
 
 TRAFFIC = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
@@ -117,9 +117,9 @@ def test_the_brokers_that_are_up_could_always_carry_the_traffic(name: str) -> No
     for minute in range(played.traffic.minutes):
         while events and events[0].minute == minute:
             event = events.pop(0)
-            if event.kind is EventKind.CAPACITY:
+            if event.kind is ScenarioEventKind.CAPACITY:
                 factors[event.broker_id] = event.factor
-            elif event.kind is EventKind.UP:
+            elif event.kind is ScenarioEventKind.UP:
                 here.add(event.broker_id)
             else:
                 here.discard(event.broker_id)
@@ -145,17 +145,17 @@ def test_owners_are_brokers_that_are_there(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_only_events_that_fit_the_state_of_a_broker_happen_to_it(name: str) -> None:
     played = scenario(name, hours=48)
-    last = dict.fromkeys(played.brokers, EventKind.UP)
-    last.update(dict.fromkeys(played.absent, EventKind.DOWN))
+    last = dict.fromkeys(played.brokers, ScenarioEventKind.UP)
+    last.update(dict.fromkeys(played.absent, ScenarioEventKind.DOWN))
     before = {
-        EventKind.UP: {EventKind.DOWN},
-        EventKind.DRAIN: {EventKind.UP},
-        EventKind.DOWN: {EventKind.UP, EventKind.DRAIN},
+        ScenarioEventKind.UP: {ScenarioEventKind.DOWN},
+        ScenarioEventKind.DRAIN: {ScenarioEventKind.UP},
+        ScenarioEventKind.DOWN: {ScenarioEventKind.UP, ScenarioEventKind.DRAIN},
     }
     assert [event.minute for event in played.events] == sorted(e.minute for e in played.events)
     for event in played.events:
         assert 0 < event.minute < played.traffic.minutes
-        if event.kind is not EventKind.CAPACITY:
+        if event.kind is not ScenarioEventKind.CAPACITY:
             assert last[event.broker_id] in before[event.kind]
             last[event.broker_id] = event.kind
 

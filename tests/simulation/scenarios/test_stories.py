@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Scenario, ScenarioEvent, ScenarioEventKind
 from broker_ctl.simulation.scenarios import scenario
 
 UP, DOWN, DRAIN, CAPACITY = (
-    EventKind.UP,
-    EventKind.DOWN,
-    EventKind.DRAIN,
-    EventKind.CAPACITY,
+    ScenarioEventKind.UP,
+    ScenarioEventKind.DOWN,
+    ScenarioEventKind.DRAIN,
+    ScenarioEventKind.CAPACITY,
 )
 HOUR = 60
 
@@ -41,7 +41,7 @@ def by_tenant(played: Scenario) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def story(played: Scenario) -> list[tuple[int, str, EventKind]]:
+def story(played: Scenario) -> list[tuple[int, str, ScenarioEventKind]]:
     return [(event.minute, event.broker_id, event.kind) for event in played.events]
 
 
@@ -193,10 +193,10 @@ def test_mixed_hardware_has_owners_that_do_not_know_of_it() -> None:
 
 def test_each_noon_a_large_broker_loses_30_percent_for_four_hours() -> None:
     assert scenario("mixed-hardware", hours=48).events == (
-        Event(12 * HOUR, "broker-2", CAPACITY, 0.7),
-        Event(16 * HOUR, "broker-2", CAPACITY, 1.0),
-        Event(36 * HOUR, "broker-2", CAPACITY, 0.7),
-        Event(40 * HOUR, "broker-2", CAPACITY, 1.0),
+        ScenarioEvent(12 * HOUR, "broker-2", CAPACITY, 0.7),
+        ScenarioEvent(16 * HOUR, "broker-2", CAPACITY, 1.0),
+        ScenarioEvent(36 * HOUR, "broker-2", CAPACITY, 0.7),
+        ScenarioEvent(40 * HOUR, "broker-2", CAPACITY, 1.0),
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.model.curves import TopicTraffic
+from broker_ctl.simulation.model.curves import TopicRates
 from broker_ctl.simulation.traces.trace import parse_trace, read_trace
 
 HEADER = "minute,topic,msg_rate_in,msg_rate_out,bytes_in,bytes_out"
@@ -16,7 +16,7 @@ def test_a_row_holds_until_the_topics_next_row() -> None:
     a = curves["persistent://public/default/a"]
     b = curves["persistent://public/default/b"]
     assert [a.at(t_s).msg_rate_in for t_s in (0, 119, 120, 999)] == [1, 1, 0, 0]
-    assert a.at(0) == TopicTraffic(1, 2, 10, 20, 1, 1)
+    assert a.at(0) == TopicRates(1, 2, 10, 20, 1, 1)
     assert [b.at(t_s).bytes_in for t_s in (0, 60)] == [0, 50]
     assert (b.at(60).producers, b.at(60).consumers) == (1, 0)
 

@@ -7,15 +7,15 @@ from typing import Any, Final
 import pytest
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.model.scenario import Event, EventKind
+from broker_ctl.simulation.model.scenario import ScenarioEvent, ScenarioEventKind
 from broker_ctl.simulation.traces.trace_files import read_events
 
 HEADER: Final = "minute,broker,event,factor"
 UP, DOWN, DRAIN, CAPACITY = (
-    EventKind.UP,
-    EventKind.DOWN,
-    EventKind.DRAIN,
-    EventKind.CAPACITY,
+    ScenarioEventKind.UP,
+    ScenarioEventKind.DOWN,
+    ScenarioEventKind.DRAIN,
+    ScenarioEventKind.CAPACITY,
 )
 
 
@@ -46,16 +46,16 @@ def test_events_are_by_minute_and_keep_the_order_of_the_file_within_one(tmp_path
         "7,broker-2,down,",
     )
     assert read_events(path) == (
-        Event(5, "broker-2", DRAIN),
-        Event(5, "broker-1", CAPACITY, 0.7),
-        Event(7, "broker-2", DOWN),
-        Event(9, "broker-2", UP),
+        ScenarioEvent(5, "broker-2", DRAIN),
+        ScenarioEvent(5, "broker-1", CAPACITY, 0.7),
+        ScenarioEvent(7, "broker-2", DOWN),
+        ScenarioEvent(9, "broker-2", UP),
     )
 
 
 def test_a_file_without_capacities_needs_no_factors(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "e.csv", "5,b,down", header="minute,broker,event")
-    assert read_events(path) == (Event(5, "b", DOWN),)
+    assert read_events(path) == (ScenarioEvent(5, "b", DOWN),)
 
 
 @pytest.mark.parametrize("blank", [None, float("nan")])
@@ -67,14 +67,17 @@ def test_parquet_holds_the_same_events(tmp_path: Path, blank: float | None) -> N
         event=["capacity", "down"],
         factor=[0.5, blank],
     )
-    assert read_events(path) == (Event(1, "broker-1", CAPACITY, 0.5), Event(2, "broker-1", DOWN))
+    assert read_events(path) == (
+        ScenarioEvent(1, "broker-1", CAPACITY, 0.5),
+        ScenarioEvent(2, "broker-1", DOWN),
+    )
 
 
 def test_parquet_may_have_a_column_of_no_factors(tmp_path: Path) -> None:
     path = write_parquet(
         tmp_path / "e.parquet", minute=[3], broker=["b"], event=["up"], factor=[None]
     )
-    assert read_events(path) == (Event(3, "b", UP),)
+    assert read_events(path) == (ScenarioEvent(3, "b", UP),)
 
 
 @pytest.mark.parametrize(

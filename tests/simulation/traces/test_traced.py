@@ -8,14 +8,19 @@ import pytest
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares, Traffic
+from broker_ctl.simulation.model.scenario import (
+    ScenarioEvent,
+    ScenarioEventKind,
+    TopicShares,
+    Traffic,
+)
 from broker_ctl.simulation.traces.trace_files import build_trace_scenario
 
 UP, DOWN, DRAIN, CAPACITY = (
-    EventKind.UP,
-    EventKind.DOWN,
-    EventKind.DRAIN,
-    EventKind.CAPACITY,
+    ScenarioEventKind.UP,
+    ScenarioEventKind.DOWN,
+    ScenarioEventKind.DRAIN,
+    ScenarioEventKind.CAPACITY,
 )
 
 
@@ -30,7 +35,7 @@ def traffic(
     return Traffic(ring, topics, messages, messages, rates, rates)
 
 
-def capacity(recorded: Traffic, brokers: int, *events: Event) -> Capacity:
+def capacity(recorded: Traffic, brokers: int, *events: ScenarioEvent) -> Capacity:
     return build_trace_scenario("x", recorded, brokers, events).brokers["broker-1"]
 
 
@@ -57,38 +62,45 @@ def test_messages_alone_or_bytes_alone_fill_a_broker_to_55_percent() -> None:
 @pytest.mark.parametrize(
     ("events", "per_broker"),
     [
-        ([Event(2, "broker-4", DOWN)], (2 * 200 / 4 + 2 * 200 / 3) / 4),
-        ([Event(1, "broker-4", UP)], (200 / 3 + 3 * 200 / 4) / 4),
-        ([Event(2, "broker-4", CAPACITY, 3.0)], (2 * 200 / 4 + 2 * 200 / 6) / 4),
-        ([Event(2, "broker-4", DRAIN)], 200 / 4),
-        ([Event(1, "broker-4", DOWN), Event(2, "broker-4", UP)], (3 * 200 / 4 + 200 / 3) / 4),
+        ([ScenarioEvent(2, "broker-4", DOWN)], (2 * 200 / 4 + 2 * 200 / 3) / 4),
+        ([ScenarioEvent(1, "broker-4", UP)], (200 / 3 + 3 * 200 / 4) / 4),
+        ([ScenarioEvent(2, "broker-4", CAPACITY, 3.0)], (2 * 200 / 4 + 2 * 200 / 6) / 4),
+        ([ScenarioEvent(2, "broker-4", DRAIN)], 200 / 4),
+        (
+            [ScenarioEvent(1, "broker-4", DOWN), ScenarioEvent(2, "broker-4", UP)],
+            (3 * 200 / 4 + 200 / 3) / 4,
+        ),
         (
             [
-                Event(1, "broker-4", DOWN),
-                Event(2, "broker-4", CAPACITY, 2.0),
-                Event(3, "broker-4", UP),
+                ScenarioEvent(1, "broker-4", DOWN),
+                ScenarioEvent(2, "broker-4", CAPACITY, 2.0),
+                ScenarioEvent(3, "broker-4", UP),
             ],
             (200 / 4 + 2 * 200 / 3 + 200 / 5) / 4,
         ),
-        ([Event(2, f"broker-{number}", DOWN) for number in range(1, 5)], 200 / 4),
-        ([Event(4, "broker-4", DOWN)], 200 / 4),
+        ([ScenarioEvent(2, f"broker-{number}", DOWN) for number in range(1, 5)], 200 / 4),
+        ([ScenarioEvent(4, "broker-4", DOWN)], 200 / 4),
     ],
 )
 def test_the_capacity_follows_from_the_brokers_that_are_up(
-    events: list[Event], per_broker: float
+    events: list[ScenarioEvent], per_broker: float
 ) -> None:
     assert capacity(traffic([100] * 4), 4, *events).bytes_s == pytest.approx(per_broker / 0.55)
 
 
 def test_minutes_without_any_broker_do_not_count_for_the_capacity() -> None:
     # In floats, 1 - 0.7 - 0.3 is a little more than nothing.
-    events = Event(1, "broker-1", CAPACITY, 0.3), Event(2, "broker-1", DOWN)
+    events = ScenarioEvent(1, "broker-1", CAPACITY, 0.3), ScenarioEvent(2, "broker-1", DOWN)
     found = capacity(traffic([100] * 4), 1, *events).bytes_s
     assert found == pytest.approx((200 + 200 / 0.3) / 2 / 0.55)
 
 
 def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
-    events = [Event(3, "broker-2", UP), Event(5, "broker-2", DOWN), Event(4, "broker-1", DOWN)]
+    events = [
+        ScenarioEvent(3, "broker-2", UP),
+        ScenarioEvent(5, "broker-2", DOWN),
+        ScenarioEvent(4, "broker-1", DOWN),
+    ]
     built = build_trace_scenario("x", traffic([1] * 9), 4, events)
     assert built.absent == {"broker-2"}
     assert set(built.owners) == {"broker-1", "broker-3", "broker-4"}
@@ -98,7 +110,7 @@ def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
 
 
 def test_a_broker_that_comes_after_the_end_is_absent_throughout() -> None:
-    built = build_trace_scenario("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
+    built = build_trace_scenario("x", traffic([1, 1]), 3, [ScenarioEvent(2, "broker-1", UP)])
     assert built.absent == {"broker-1"}
     assert built.events == ()
 
@@ -110,14 +122,14 @@ def test_a_broker_that_comes_after_the_end_is_absent_throughout() -> None:
         (10_001, [], r"10001 brokers: 1 to 10000"),
         (
             2,
-            [Event(7, "broker-3", DOWN)],
+            [ScenarioEvent(7, "broker-3", DOWN)],
             r"events: down of 'broker-3' at minute 7; the brokers are broker-1 to broker-2",
         ),
-        (1, [Event(1, "broker-1", UP)], r"events: no broker is there at the start"),
+        (1, [ScenarioEvent(1, "broker-1", UP)], r"events: no broker is there at the start"),
     ],
 )
 def test_impossible_brokers_and_events_are_refused(
-    brokers: int, events: list[Event], complaint: str
+    brokers: int, events: list[ScenarioEvent], complaint: str
 ) -> None:
     with pytest.raises(SettingsError, match=complaint):
         build_trace_scenario("x", traffic([1, 1]), brokers, events)

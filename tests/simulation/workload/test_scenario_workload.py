@@ -10,7 +10,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring, ring_hash
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import TopicShares
-from broker_ctl.simulation.replay.cluster import Cluster
+from broker_ctl.simulation.replay.cluster import ReplayCluster
 from broker_ctl.simulation.scenarios import scenario
 from broker_ctl.simulation.traces.trace_files import write_traffic
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
@@ -33,7 +33,7 @@ def four(line: BundleStats) -> tuple[float, float, float, float]:
 @pytest.mark.parametrize("name", ["diurnal", "giant-topic", "giant-bundle"])
 def test_every_bundle_carries_what_it_does_in_the_simulator_also_after_splits(name: str) -> None:
     played = scenario(name, brokers=2, hours=1)
-    workload, cluster = ScenarioWorkload(played), Cluster(played)
+    workload, cluster = ScenarioWorkload(played), ReplayCluster(played)
     largest = max(range(len(cluster.subranges)), key=cluster.bytes_of)
     bundle = cluster.subranges[largest].bundle
     cluster.split(largest, ((bundle.range.low + bundle.range.high) // 2,))

@@ -15,7 +15,7 @@ from broker_ctl.core.model.names import (
     ring_hash,
 )
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.model.curves import Steps, TopicTraffic, Wave
+from broker_ctl.simulation.model.curves import Steps, TopicRates, Wave
 from broker_ctl.simulation.workload.workload import NAMES, TopicLoad, Workload, workload_of
 
 NAMESPACE = Namespace("public", "default")
@@ -97,7 +97,7 @@ def test_another_namespace_has_no_share() -> None:
 
 @pytest.mark.parametrize("position", [RING_LOW, 0x7FFFFFFF, 0x80000000, RING_HIGH])
 def test_the_ends_of_the_ring_lie_in_exactly_one_bundle(position: int) -> None:
-    curve = Wave(TopicTraffic(1.0))
+    curve = Wave(TopicRates(1.0))
     workload = Workload("w", (TopicLoad("persistent://public/default/x", position, curve),))
     halves = (BundleRange(RING_LOW, 0x80000000), BundleRange(0x80000000, RING_HIGH))
     holders = [half for half in halves if workload.topics_in(Bundle(NAMESPACE, half))]
@@ -106,10 +106,10 @@ def test_the_ends_of_the_ring_lie_in_exactly_one_bundle(position: int) -> None:
 
 
 def test_steps_hold_until_the_next_one() -> None:
-    low, high = TopicTraffic(1.0), TopicTraffic(2.0)
+    low, high = TopicRates(1.0), TopicRates(2.0)
     steps = Steps((60.0, 120.0), (low, high))
     assert [steps.at(t_s) for t_s in (0, 60, 119.9, 120, 1e9)] == [
-        TopicTraffic(),
+        TopicRates(),
         low,
         low,
         high,
@@ -124,7 +124,7 @@ def test_a_workload_is_found_by_name_or_by_path(tmp_path: Path) -> None:
     workload = workload_of(str(trace), 1)
     assert isinstance(workload, Workload)
     assert [topic.name for topic in workload.topics] == ["persistent://public/default/x"]
-    assert workload.topics[0].curve.at(60) == TopicTraffic(1, 2, 3, 4, 1, 1)
+    assert workload.topics[0].curve.at(60) == TopicRates(1, 2, 3, 4, 1, 1)
 
 
 def test_neither_name_nor_file_says_what_there_is(tmp_path: Path) -> None:

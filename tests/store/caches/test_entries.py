@@ -10,7 +10,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.cached_values import ValueCache
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.store.watched_cache import CacheRules, Entries, Entry
+from broker_ctl.store.watched_cache import CacheEntry, CacheRules, Entries
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
 
@@ -28,7 +28,7 @@ def test_the_bounds_hold_after_every_step(steps: list[tuple[str, str, int]]) -> 
         before = len(entries)
         is_there = entries.find(path) is not None
         if what == "put":
-            entries.put(path, Entry(path, size_bytes))
+            entries.put(path, CacheEntry(path, size_bytes))
             came += 1
             went += is_there
         elif what == "drop":
@@ -100,7 +100,7 @@ def test_the_estimate_is_near_what_python_takes() -> None:
         for number in range(2_000):
             path = f"/namespace/t/ns{number:05d}/0x00000000_0xffffffff"
             record = NamespaceEphemeralData.decode(path, data)
-            entries.put(path, Entry(record, 3 * len(data), number, number, float(number)))
+            entries.put(path, CacheEntry(record, 3 * len(data), number, number, float(number)))
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

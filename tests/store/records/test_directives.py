@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Drain
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.planning.approval import Fate, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord, PlanProgress, PlanRecord
 
@@ -67,7 +67,7 @@ def test_a_corrupt_decision_is_named_with_its_place(
 
 @pytest.mark.parametrize("change", [{"fates": "dx"}, {"state": "someday"}])
 def test_an_unknown_fate_or_state_is_corrupt(change: dict[str, str]) -> None:
-    progress = PlanProgress(State.DONE, (Fate.DONE, Fate.FAILED), 5)
+    progress = PlanProgress(ApprovalState.DONE, (Fate.DONE, Fate.FAILED), 5)
     row = {**json.loads(progress.encode()), **change}
     with pytest.raises(CorruptRecord):
         PlanProgress.decode("/p", json.dumps(row).encode())

@@ -25,7 +25,7 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.planning.approval import Fate, State
+from broker_ctl.core.planning.approval import ApprovalState, Fate
 from broker_ctl.errors import CorruptRecord, NewerVersion
 from broker_ctl.store.records.broker_ctl import LeadEpoch, LeaseRecord, MoveNode, Registration
 from broker_ctl.store.records.directives import (
@@ -93,7 +93,7 @@ OURS = [
     DrainRecord(Drain(ORDER, 12, 5e8, 9_000, "0af3")),
     WindowRecord(MaintenanceWindow(ORDER, DrainTerms(5, 9, until_restart=True, is_forced=True))),
     PlanRecord("0123456789ab", 7, ORDER, PLANNED),
-    PlanProgress(State.CARRYING_OUT, (Fate.DONE, Fate.WAITING), 1795191680056, "why"),
+    PlanProgress(ApprovalState.CARRYING_OUT, (Fate.DONE, Fate.WAITING), 1795191680056, "why"),
 ]
 EVERY = [
     LocalPolicies((0, 0x40000000, 0xFFFFFFFF), "group-a", {"migrated": False}),

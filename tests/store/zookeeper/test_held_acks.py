@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Role, Server
+from broker_ctl.lab.embedded.server import Role, ZooKeeperServer
 from broker_ctl.store.interface import Check, Create, CreateMode
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
@@ -32,7 +32,7 @@ class World:
         self.links, self.ensemble = links, ensemble
         self.ways: list[Link] = []
 
-    async def followers(self) -> list[Server]:
+    async def followers(self) -> list[ZooKeeperServer]:
         roles = {server: await server.role() for server in self.ensemble.servers}
         return [server for server, role in roles.items() if role is Role.FOLLOWER]
 

@@ -15,17 +15,17 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.zookeeper.resolve import (
-    Sender,
-    Verdict,
+    WriteSender,
+    WriteVerdict,
     is_numbered,
     judge,
     results,
 )
 
-APPLIED, NOT_APPLIED, UNKNOWN = Verdict.APPLIED, Verdict.NOT_APPLIED, Verdict.UNKNOWN
+APPLIED, NOT_APPLIED, UNKNOWN = WriteVerdict.APPLIED, WriteVerdict.NOT_APPLIED, WriteVerdict.UNKNOWN
 MINE, OTHERS, PERSISTENT = 0x77, 0x88, 0
 BEFORE = 100
-SENDER = Sender(MINE, BEFORE)
+SENDER = WriteSender(MINE, BEFORE)
 OLD, NEW, NEWER = 50, 101, 150
 
 
@@ -51,7 +51,7 @@ SET_ANY = SetData("/a", b"mine", ANY_VERSION)
 DELETE_3 = Delete("/a", 3)
 DELETE_ANY = Delete("/a", ANY_VERSION)
 
-ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
+ROWS: list[tuple[str, Operation, Versioned | None, WriteVerdict]] = [
     ("ephemeral: it is mine", EPHEMERAL, node(NEW, owner=MINE), APPLIED),
     ("ephemeral: absent", EPHEMERAL, None, NOT_APPLIED),
     ("ephemeral: another session's", EPHEMERAL, node(NEW, owner=OTHERS), NOT_APPLIED),
@@ -118,7 +118,7 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
 def test_the_outcome_of_a_lost_write_is_judged_by_its_node(
     operation: Operation,
     found: Versioned | None,
-    verdict: Verdict,
+    verdict: WriteVerdict,
 ) -> None:
     assert judge([operation], {"/a": found}, SENDER) is verdict
 
@@ -126,7 +126,7 @@ def test_the_outcome_of_a_lost_write_is_judged_by_its_node(
 def test_of_a_sender_in_an_earlier_session_no_ephemeral_counts_as_its_own() -> None:
     now = node(NEW, owner=OTHERS)
     assert judge([EPHEMERAL], {"/a": now}, SENDER) is NOT_APPLIED
-    assert judge([EPHEMERAL], {"/a": now}, Sender(OTHERS, BEFORE)) is APPLIED
+    assert judge([EPHEMERAL], {"/a": now}, WriteSender(OTHERS, BEFORE)) is APPLIED
 
 
 LEADER = Create("/leader", b"mine", CreateMode.EPHEMERAL)
@@ -144,7 +144,7 @@ MARK_OTHER = node(OLD, NEWER, version=9, data=b"other", path="/mark")
 GONE_STILL = node(OLD, path="/gone")
 GONE_AGAIN = node(NEW, path="/gone")
 
-TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]] = [
+TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], WriteVerdict]] = [
     ("all as written", [EPOCH, LEADER], [EPOCH_MINE, LEADER_MINE], APPLIED),
     ("nothing touched", [EPOCH, LEADER], [EPOCH_OLD, None], NOT_APPLIED),
     (
@@ -194,7 +194,7 @@ TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]]
 def test_the_outcome_of_a_lost_transaction_is_judged_by_its_nodes(
     operations: list[Operation],
     found: list[Versioned | None],
-    verdict: Verdict,
+    verdict: WriteVerdict,
 ) -> None:
     nodes = {op.path: now for op, now in zip(operations, found, strict=True)}
     assert judge(operations, nodes, SENDER) is verdict

@@ -30,12 +30,18 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
-from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, Verdict, judge, merge_logs
+from broker_ctl.dataplane.bundles.serve_log import (
+    OwnershipVerdict,
+    ServeEvent,
+    ServeLog,
+    judge,
+    merge_logs,
+)
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Fault, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest
 from broker_ctl.lab.simulated import MemoryServeLog, SimulatedDataPlane
 from broker_ctl.lab.time import LoopClock
 from broker_ctl.simulation.workload.workload import Workload
@@ -81,7 +87,7 @@ class Steering:
         self._left = 0
         self._fault: Callable[[], object] | None = None
         self.passed = 0
-        self._cut: tuple[Point, Callable[[], object]] | None = None
+        self._cut: tuple[FaultPoint, Callable[[], object]] | None = None
         self._requests_left = 0
         self.failing: dict[str, list[bool]] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -107,11 +113,11 @@ class Steering:
                 fault, self._fault = self._fault, None
                 fault()
 
-    def cut_at_request(self, after: int, point: Point, fault: Callable[[], object]) -> None:
+    def cut_at_request(self, after: int, point: FaultPoint, fault: Callable[[], object]) -> None:
         """Cut the connection before or after the request behind ``after`` others is executed."""
         self._requests_left, self._cut = after, (point, fault)
 
-    def mishap(self, _: Request, point: Point) -> Fault | None:
+    def mishap(self, _: MemoryRequest, point: FaultPoint) -> Fault | None:
         """Inject the planned fault at a request; return what happens to the request then."""
         if self._cut is None or self._cut[0] is not point:
             return None
@@ -542,7 +548,7 @@ class Cluster:
             )
         assert self.faults == []
 
-    def verdict(self, expected: Collection[int] = ()) -> Verdict:
+    def verdict(self, expected: Collection[int] = ()) -> OwnershipVerdict:
         """Judge the logs of all data planes together."""
         acts = merge_logs(broker.acts for broker in self.brokers)
         return judge(acts, ACT_TICK_S, expected)

@@ -53,7 +53,7 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.history.rows import JournalEntry, Outcome
 from broker_ctl.core.machines.ownership import BundleState
-from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
@@ -80,7 +80,7 @@ from broker_ctl.lab.simulated import SimulatedDataPlane
 from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from broker_ctl.security.audit.log import AuditLog, AuditRules
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.model.curves import TopicTraffic, Wave
+from broker_ctl.simulation.model.curves import TopicRates, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.broker_ctl import Registration
@@ -98,7 +98,7 @@ BUNDLES = RING.bundles
 TOKEN = "a-secret-of-the-operator"
 CLUSTER = "c1"
 # Eight topics, in each bundle of the ring some; each takes in ten messages of 100 bytes a second.
-TRAFFIC = TopicTraffic(10.0, 20.0, 1000.0, 2000.0, producers=1, consumers=2)
+TRAFFIC = TopicRates(10.0, 20.0, 1000.0, 2000.0, producers=1, consumers=2)
 TOPICS = tuple(Topic("persistent", NAMESPACE, f"topic {number}") for number in range(8))
 WORKLOAD = Workload("few", tuple(TopicLoad.of(str(topic), Wave(TRAFFIC)) for topic in TOPICS))
 

@@ -16,8 +16,8 @@ from broker_ctl.controller.term import ControllerTerm
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.partitions.instructions import (
     Instruction,
+    ReplicaSpan,
     ReplicaState,
-    Span,
     compared_row,
     digest_of,
     within,
@@ -123,7 +123,7 @@ class Receiver:
             answer["errors"] = self._handle(instruction)
         return HttpReply(200, {}, encode(answer))
 
-    def _is_as(self, span: Span) -> bool:
+    def _is_as(self, span: ReplicaSpan) -> bool:
         replicas = [self.replicas[each] for each in within(sorted(self.replicas), *span[:2])]
         return digest_of(encode(compared_row(each)) for each in replicas) == span.digest
 

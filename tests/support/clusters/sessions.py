@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import LoopClock
@@ -80,7 +80,7 @@ class Party:
             rng=self.rng,
         )
         self.deletions = Deletions(self.store, rng=self.rng)
-        self.actions: list[Action] = []
+        self.actions: list[SessionAction] = []
         self.grants: list[Grant] = []
         self.watcher.listen(self.actions.append)
         self.watcher.listen_grants(self.grants.append)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker_ctl.tracing.spans import Attribute, Kind, Span
+from broker_ctl.tracing.spans import Attribute, Span, SpanKind
 
 
 @dataclass
@@ -14,7 +14,7 @@ class KeptSpan:
     traceparent: str = ""
     error: str | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    kind: Kind = Kind.INTERNAL
+    kind: SpanKind = SpanKind.INTERNAL
     parent: str = ""
     children: "list[KeptSpan]" = field(default_factory=list)
     follows_only: bool = False
@@ -23,7 +23,7 @@ class KeptSpan:
         return bool(parent) or not self.follows_only
 
     def begin(
-        self, name: str, kind: Kind, attributes: Mapping[str, Attribute], parent: str = ""
+        self, name: str, kind: SpanKind, attributes: Mapping[str, Attribute], parent: str = ""
     ) -> Span:
         began = KeptSpan(
             name, parent or f"of {name}", attributes=attributes, kind=kind, parent=parent
@@ -31,7 +31,7 @@ class KeptSpan:
         self.children.append(began)
         return began
 
-    def child(self, name: str, kind: Kind, attributes: Mapping[str, Attribute]) -> Span:
+    def child(self, name: str, kind: SpanKind, attributes: Mapping[str, Attribute]) -> Span:
         return self.begin(name, kind, attributes)
 
     def set(self, name: str, value: Attribute) -> None:

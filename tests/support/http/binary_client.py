@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from broker_ctl.api.binary.conversation import FIELDS
 from broker_ctl.api.binary.enums import CommandType
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
-from broker_ctl.api.binary.replies import Frames
+from broker_ctl.api.binary.replies import BinaryFrames
 
 _LIMIT_S: Final = 10.0
 
@@ -92,7 +92,7 @@ class BinaryClient:
 
     async def receive_all(self) -> AsyncIterator[Any]:
         """All commands that come, many at a time; for a client that has nothing else to hear."""
-        frames = Frames()
+        frames = BinaryFrames()
         while True:
             async with asyncio.timeout(_LIMIT_S):
                 data = await self._reader.read(1 << 16)

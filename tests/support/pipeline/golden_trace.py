@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Scenario, ScenarioEvent, ScenarioEventKind
 from tests.support.pipeline.small_scenarios import small
 
 _BUNDLES = 24
@@ -29,5 +29,8 @@ def golden_trace() -> Scenario:
             row.append(usual + (state >> 16) % 4 + (bundle + minute // 15) % 3)
         loads.append(row)
     owners = [_BROKERS[bundle * bundle % 5 % 3] for bundle in range(_BUNDLES)]
-    events = [Event(18, "b", EventKind.DOWN), Event(27, "b", EventKind.UP)]
+    events = [
+        ScenarioEvent(18, "b", ScenarioEventKind.DOWN),
+        ScenarioEvent(27, "b", ScenarioEventKind.UP),
+    ]
     return small(loads, owners, brokers=_BROKERS, events=events)

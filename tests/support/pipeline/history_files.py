@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.history.catalog import Parsed, parse_line
+from broker_ctl.core.history.catalog import ParsedLine, parse_line
 
 
 class Segment(NamedTuple):
     """One file, whole."""
 
     name: str
-    lines: list[Parsed]
+    lines: list[ParsedLine]
 
 
 def segment_paths(directory: Path) -> list[Path]:
@@ -29,7 +29,7 @@ def segments(directory: Path) -> Iterator[Segment]:
         yield Segment(path.name, lines)
 
 
-def lines(directory: Path) -> list[Parsed]:
+def lines(directory: Path) -> list[ParsedLine]:
     return [line for segment in segments(directory) for line in segment.lines]
 
 

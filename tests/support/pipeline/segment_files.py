@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_ctl.core.history.catalog import Stamp, line_of, packed_line_of
-from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.columns import RowKind
 from broker_ctl.pipeline.synthesis.shards import Shard, write_shard
 
 # Thursday, 2026-01-01, 00:00 UTC.
@@ -17,7 +17,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 def line(
-    kind: Kind[Any],
+    kind: RowKind[Any],
     line_id: str,
     *rows: Any,
     at_ms: int = DAY_ONE_MS,

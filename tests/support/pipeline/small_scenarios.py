@@ -6,7 +6,7 @@ import numpy as np
 
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.scenario import Event, Scenario, TopicShares, Traffic
+from broker_ctl.simulation.model.scenario import Scenario, ScenarioEvent, TopicShares, Traffic
 
 NAMESPACE = Namespace("tenant", "ns")
 MB = 1e6
@@ -25,7 +25,7 @@ def small(
     minutes: int = 6,
     brokers: Mapping[str, Capacity] | Sequence[str] = ("a", "b"),
     topics: Sequence[TopicShares] = (),
-    events: Sequence[Event] = (),
+    events: Sequence[ScenarioEvent] = (),
     absent: Sequence[str] = (),
 ) -> Scenario:
     """A scenario of one namespace, with messages of 10 kB.

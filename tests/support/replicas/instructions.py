@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import (
     Instruction,
+    ReplicaSpan,
     ReplicaState,
     ReplicaStop,
-    Span,
     compared_row,
     digest_of,
 )
@@ -72,7 +72,7 @@ def instruct(
     is_full: bool = False,
     after: str | None = None,
     until: str | None = None,
-    spans: Sequence[Span] = (),
+    spans: Sequence[ReplicaSpan] = (),
     brokers: Mapping[int, str] = BROKERS,
 ) -> Instruction:
     """An instruction with these states and ends of replicas, or with the digests of spans."""
@@ -91,10 +91,12 @@ def instruct(
     )
 
 
-def span_of(*states: ReplicaState, after: str | None = None, until: str | None = None) -> Span:
+def span_of(
+    *states: ReplicaState, after: str | None = None, until: str | None = None
+) -> ReplicaSpan:
     """The span in which a controller has these states."""
     digest = digest_of([encode(compared_row(each)) for each in states])
-    return Span(_end(after), _end(until), digest)
+    return ReplicaSpan(_end(after), _end(until), digest)
 
 
 def _end(name: str | None) -> TopicPartition | None:

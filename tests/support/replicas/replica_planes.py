@@ -12,7 +12,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr, TopicPartition
 from broker_ctl.dataplane.bundles.interface import Authority
 from broker_ctl.dataplane.webhook.replica_wire import IsrAnswer, IsrProposal
 from broker_ctl.lab.replica_client import ReplicaClient
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.plane import SimulatedReplicas
 from broker_ctl.lab.replication.storage import MemoryStorage, ReplicaStorage
 from broker_ctl.lab.replication.tcp import ReplicationTls, TcpNetwork
@@ -137,10 +137,10 @@ class Planes:
 
     async def wait_log(
         self, number: int, values: Sequence[bytes], partition: TopicPartition = ORDERS
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         """Wait until the log of a replica is this."""
 
-        async def log() -> list[Record] | None:
+        async def log() -> list[LogRecord] | None:
             records = await self.client(number).log(partition)
             return records if [record.value for record in records] == list(values) else None
 

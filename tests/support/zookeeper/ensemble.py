@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from kazoo.client import KazooClient
 
 from broker_ctl.lab.embedded.ensemble import Ensemble
-from broker_ctl.lab.embedded.server import Role, Server
+from broker_ctl.lab.embedded.server import Role, ZooKeeperServer
 from tests.support.time.waiting import eventually
 
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ class LoopThread:
 class SharedServer:
     """One server of a `SharedEnsemble`; to be used from any loop."""
 
-    def __init__(self, server: Server, thread: LoopThread) -> None:
+    def __init__(self, server: ZooKeeperServer, thread: LoopThread) -> None:
         self._server = server
         self._thread = thread
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.lab.memory_store.transport import Fault, Kind, Point, Request
+from broker_ctl.lab.memory_store.transport import Fault, FaultPoint, MemoryRequest, RequestKind
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import CreateMode, SessionEvent
 
@@ -110,13 +110,13 @@ async def test_a_client_that_is_silent_expires_although_it_is_connected() -> Non
 @in_virtual_time
 async def test_a_reply_that_is_too_large_costs_the_connection_and_is_asked_for_in_parts() -> None:
     ensemble = new_ensemble(0)
-    asked: list[Kind] = []
+    asked: list[RequestKind] = []
 
-    def fault(request: Request, point: Point) -> Fault | None:
-        if point is Point.AFTER:
+    def fault(request: MemoryRequest, point: FaultPoint) -> Fault | None:
+        if point is FaultPoint.AFTER:
             asked.append(request.kind)
-        is_first = asked.count(Kind.READ_MANY) == 1 and request.kind is Kind.READ_MANY
-        return Fault.TOO_LARGE if is_first and point is Point.AFTER else None
+        is_first = asked.count(RequestKind.READ_MANY) == 1 and request.kind is RequestKind.READ_MANY
+        return Fault.TOO_LARGE if is_first and point is FaultPoint.AFTER else None
 
     store = MemoryStore(ensemble, faults=fault)
     await store.start()
@@ -124,6 +124,6 @@ async def test_a_reply_that_is_too_large_costs_the_connection_and_is_asked_for_i
     events: list[SessionEvent] = []
     store.listen(events.append)
     assert await store.get_many(["/a", "/b", "/c", "/d"]) == [None] * 4
-    assert asked == [Kind.READ_MANY] * 3
+    assert asked == [RequestKind.READ_MANY] * 3
     assert events == [SessionEvent.SUSPENDED, SessionEvent.RECONNECTED]
     await store.close()

@@ -16,7 +16,7 @@ from broker_ctl.api.http.access.peer_requests import (
     is_order,
 )
 from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP, Access, Exempt, Rule
-from broker_ctl.api.http.limits.connections import Connection
+from broker_ctl.api.http.limits.connections import HttpConnection
 from broker_ctl.api.http.request_params import topic_in
 from broker_ctl.api.http.routing import KnownClient, RoutedRequest, Sender, in_task
 from broker_ctl.clock import Clock
@@ -194,7 +194,7 @@ class Authorizer:
         """
         assert isinstance(request, RoutedRequest)
         connection, authenticator = request.protocol, self._authenticator
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         known = connection.known_client
         if (
             known is None
@@ -269,7 +269,7 @@ class Authorizer:
             _note(request, Sender(broker))
             return _no_order(broker.role)
         connection = request.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         known = connection.known_client
         if (
             known is not None
@@ -282,7 +282,7 @@ class Authorizer:
         return self._authenticate(request, authenticator, connection)
 
     def _authenticate(
-        self, request: web.Request, authenticator: Authenticator, connection: Connection
+        self, request: web.Request, authenticator: Authenticator, connection: HttpConnection
     ) -> Client | web.Response:
         """As `_client_of`, by what the request shows; its connection keeps it."""
         era, token = authenticator.era, token_in(request)
@@ -346,9 +346,9 @@ def _note(request: web.Request, sender: Sender) -> None:
     _connection_of(request).is_known = True
 
 
-def _connection_of(request: web.Request) -> Connection:
+def _connection_of(request: web.Request) -> HttpConnection:
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, HttpConnection)
     return connection
 
 

@@ -23,7 +23,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from broker_ctl import codec
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.routing import KnownClient, Steps
+from broker_ctl.api.http.routing import KnownClient, RequestSteps
 from broker_ctl.instruments.clients import BoundInstruments
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.client_limits import origin_of
@@ -219,13 +219,13 @@ class Shared:
 
     heads: HeadParser
     new_request: Callable[..., web.BaseRequest]
-    begin: Callable[[web.BaseRequest], Steps | None]
+    begin: Callable[[web.BaseRequest], RequestSteps | None]
     idle_timeout_s: float
     unread: Counter
     bodies: Bodies
 
 
-class Connection(web.RequestHandler):
+class HttpConnection(web.RequestHandler):
     """aiohttp's connection, whose errors of its own are responses of this package.
 
     Attributes:
@@ -255,7 +255,7 @@ class Connection(web.RequestHandler):
         super().__init__(server, loop=loop, keepalive_timeout=_NEVER_S, **options)
         self._own_loop = loop
         self._shared = shared
-        self._begun: Steps | None = None
+        self._begun: RequestSteps | None = None
         self._has_only_heads = True
         self._is_busy = False
         self._answered_s = loop.time()
@@ -326,7 +326,7 @@ class Connection(web.RequestHandler):
         if not self._answer_at_once(data):
             super().data_received(data)
 
-    def begin_request(self) -> Steps | None:
+    def begin_request(self) -> RequestSteps | None:
         """Note that a request is in progress; its steps, if they have begun already."""
         self._is_busy = True
         begun, self._begun = self._begun, None
@@ -408,7 +408,7 @@ class BoundedServer(web.Server):
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         request_factory: Callable[..., web.BaseRequest],
-        begin: Callable[[web.BaseRequest], Steps | None],
+        begin: Callable[[web.BaseRequest], RequestSteps | None],
         idle_timeout_s: float,
         max_connections: int,
         max_of_address: int,
@@ -436,14 +436,14 @@ class BoundedServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         """A handler for one more connection."""
-        return Connection(self, self._shared, **self._connection_options)
+        return HttpConnection(self, self._shared, **self._connection_options)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Accept the connection, or reject and close it."""
-        assert isinstance(handler, Connection)
+        assert isinstance(handler, HttpConnection)
         origin = handler.origin = origin_of(transport)
         is_crowded = 0 < self._max_of_address <= self._open_of[origin]
         if is_crowded and not self._close_stranger(lambda: self._strangers.oldest_of(origin)):
@@ -465,7 +465,7 @@ class BoundedServer(web.Server):
         super().connection_lost(handler, error)
 
     def _refuse(
-        self, connection: Connection, transport: asyncio.Transport, rejection: bytes
+        self, connection: HttpConnection, transport: asyncio.Transport, rejection: bytes
     ) -> None:
         self._count_refusal()
         connection.is_refused = True
@@ -483,7 +483,7 @@ class BoundedServer(web.Server):
     def _forget(self, handler: web.RequestHandler) -> None:
         if handler not in self._open:
             return
-        assert isinstance(handler, Connection)
+        assert isinstance(handler, HttpConnection)
         self._open.discard(handler)
         self._open_of[handler.origin] -= 1
         if not self._open_of[handler.origin]:
@@ -495,7 +495,7 @@ class BoundedServer(web.Server):
         Each connection that has become known is passed once.
         """
         while (one := oldest()) is not None:
-            assert isinstance(one, Connection)
+            assert isinstance(one, HttpConnection)
             self._strangers.discard(one)
             if not one.is_known:
                 self._count_refusal()

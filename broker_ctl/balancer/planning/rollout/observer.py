@@ -10,9 +10,9 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
 from broker_ctl.core.rollout.forecast import Seats
-from broker_ctl.core.rollout.rollout import BrokerProgress, Readings, Rollout, awaits_report
+from broker_ctl.core.rollout.rollout import BrokerProgress, BrokerReadings, Rollout, awaits_report
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -192,14 +192,14 @@ class RolloutObserver:
             record.move.from_broker == broker_id for record in self._term.dependencies.moves.all
         )
 
-    def readings(self, progress: BrokerProgress) -> Readings:
+    def readings(self, progress: BrokerProgress) -> BrokerReadings:
         """What is seen of a restarted broker."""
         peer = self._registry.peer(progress.broker_id)
         report = self._term.load_monitor.reports.get(progress.broker_id)
         # The report of the process before may be known for longer than its registration.
         if report is not None and peer is not None and report.czxid < peer.czxid:
             report = None
-        return Readings(
+        return BrokerReadings(
             None if peer is None else peer.run,
             progress.run_before,
             progress.is_healthy,

@@ -16,9 +16,9 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
-from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
-from broker_ctl.core.rollout.broker_machine import State as BrokerState
-from broker_ctl.core.rollout.machine import Event, State
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutEvent as BrokerEvent
+from broker_ctl.core.rollout.broker_machine import BrokerRolloutState as BrokerState
+from broker_ctl.core.rollout.machine import RolloutEvent, RolloutState
 from broker_ctl.core.rollout.rollout import BrokerProgress, Rollout, closed_gates
 from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists, OrderConflict, RolloutMissing
 from broker_ctl.store import paths
@@ -203,11 +203,11 @@ class BatchSteps:
         """
         batch = rollout.current
         if not batch:
-            if rollout.state is State.PAUSED:
+            if rollout.state is RolloutState.PAUSED:
                 return rollout
-            return rollout.on(Event.RESTARTED, self._clock.wall_ms())
+            return rollout.on(RolloutEvent.RESTARTED, self._clock.wall_ms())
         if all(each.state is BrokerState.WAITING for each in batch):
-            if rollout.state is State.PAUSED:
+            if rollout.state is RolloutState.PAUSED:
                 return rollout
             if missing := self._missing(rollout):
                 return self._wait_for(rollout, missing)
@@ -241,7 +241,7 @@ class BatchSteps:
             return rollout
         why = f"not registered: {', '.join(missing)}"
         log.warning("rollout %s stops: %s", rollout.rollout_id, why)
-        return rollout.on(Event.FAIL, self._clock.wall_ms(), why)
+        return rollout.on(RolloutEvent.FAIL, self._clock.wall_ms(), why)
 
     def _step_broker(
         self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"
@@ -301,7 +301,7 @@ class BatchSteps:
         now_ms = self._clock.wall_ms()
         log.warning("rollout %s stops at %s: %s", rollout.rollout_id, broker_id, why)
         failed = rollout.on_broker(broker_id, BrokerEvent.FAIL, now_ms, detail=why)
-        return failed.on(Event.FAIL, now_ms, f"{broker_id}: {why}")
+        return failed.on(RolloutEvent.FAIL, now_ms, f"{broker_id}: {why}")
 
 
 # Carries a rollout out, as far as it is the cluster's: pause, drains, gates, give back.
@@ -371,7 +371,7 @@ class RolloutRunner:
         log.info("rollout %s begins%s", rollout.rollout_id, rollout.order.suffix)
         return rollout
 
-    async def act(self, event: Event, note: str, *, is_dry_run: bool = False) -> Rollout:
+    async def act(self, event: RolloutEvent, note: str, *, is_dry_run: bool = False) -> Rollout:
         """Pause, resume or abort the rollout.
 
         Raises:
@@ -381,11 +381,11 @@ class RolloutRunner:
         """
         async with self._turn:
             now_ms, known = self._clock.wall_ms(), await self._required()
-            if event is Event.RESUME and known.state is State.RUNNING:
+            if event is RolloutEvent.RESUME and known.state is RolloutState.RUNNING:
                 # Its driver is gone, and another one continues.
                 return known
             changed = known.on(event, now_ms, note)
-            if event is Event.RESUME:
+            if event is RolloutEvent.RESUME:
                 for each in known.brokers:
                     if each.state is BrokerState.FAILED:
                         changed = changed.on_broker(each.broker_id, BrokerEvent.RETRY, now_ms)
@@ -420,7 +420,7 @@ class RolloutRunner:
                     raise OrderConflict(f"rollout {known.rollout_id} is {known.state.value}")
                 changed = known.on_broker(broker_id, event, now_ms, detail=detail)
             if event is BrokerEvent.FAIL:
-                changed = changed.on(Event.FAIL, now_ms, f"{broker_id}: {detail}")
+                changed = changed.on(RolloutEvent.FAIL, now_ms, f"{broker_id}: {detail}")
             await self._write(changed)
             return changed
 
@@ -446,7 +446,7 @@ class RolloutRunner:
         await self._restore(known)
         if known.is_over:
             return
-        if known.state is State.SETTLING and await self._evacuation.give_back(rules):
+        if known.state is RolloutState.SETTLING and await self._evacuation.give_back(rules):
             return
         async with self._turn:
             latest = await self._required()
@@ -465,11 +465,11 @@ class RolloutRunner:
         moved = self._evacuation.take_count()
         rollout = replace(rollout, moves=rollout.moves + moved)
         match rollout.state:
-            case State.ABORTING:
-                return rollout.on(Event.RESTORED, now_ms, rollout.note)
-            case State.SETTLING:
-                return rollout.on(Event.SETTLED, now_ms)
-            case State.RUNNING | State.PAUSED:
+            case RolloutState.ABORTING:
+                return rollout.on(RolloutEvent.RESTORED, now_ms, rollout.note)
+            case RolloutState.SETTLING:
+                return rollout.on(RolloutEvent.SETTLED, now_ms)
+            case RolloutState.RUNNING | RolloutState.PAUSED:
                 return await self._steps.step(rollout)
             case _:
                 return rollout

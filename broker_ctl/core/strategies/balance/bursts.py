@@ -18,7 +18,7 @@ from broker_ctl.core.strategies.balance.demands import Demands
 
 if TYPE_CHECKING:
     from broker_ctl.core.cluster.columns import Floats
-    from broker_ctl.core.strategies.balance.problem import Problem
+    from broker_ctl.core.strategies.balance.problem import BalanceProblem
 
 SLOT_S: Final = 300.0
 SLOTS: Final = 12
@@ -116,7 +116,7 @@ class PlannedBursts:
         slots: how many slots of the hour are planned for.
     """
 
-    problem: "Problem"
+    problem: "BalanceProblem"
     bundles: int
     slots: int
 
@@ -130,7 +130,7 @@ class PlannedBursts:
 
 
 def planned_for(
-    problem: "Problem",
+    problem: "BalanceProblem",
     bundles: Sequence[Bundle],
     demands: Demands,
     courses: Courses,
@@ -171,7 +171,9 @@ def _slots(factors: "Floats", steady: "Floats", rules: BurstRules) -> list[int]:
     return [int(slot) for slot in order if largest[slot] >= rules.least_ratio]
 
 
-def _widened(problem: "Problem", steady: "Floats", columns: Sequence["Floats"]) -> "Problem":
+def _widened(
+    problem: "BalanceProblem", steady: "Floats", columns: Sequence["Floats"]
+) -> "BalanceProblem":
     """More resources: of each column, demands, and capacities that give the same mean usage."""
     import numpy as np
 

@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 
 from broker_ctl.core.cluster.columns import Floats
-from broker_ctl.core.strategies.balance.problem import Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem
 
 # The lower bound of imbalance, which no placement can beat (docs: imbalance-bounds).
 
 
-def imbalance_bound(problem: Problem, kind: int | None = None) -> float:
+def imbalance_bound(problem: BalanceProblem, kind: int | None = None) -> float:
     """The smallest max over mean usage of any placement of whole bundles; at least 1.
 
     ``kind``: over the brokers that may carry bundles of this kind, and the bundles that must live

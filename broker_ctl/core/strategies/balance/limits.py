@@ -16,8 +16,8 @@ from broker_ctl.core.strategies.balance.planner import Move, group_by_owner, loa
 from broker_ctl.core.strategies.balance.problem import (
     NOTHING,
     Allocation,
+    BalanceProblem,
     Indices,
-    Problem,
     usage_of,
     within,
 )
@@ -76,7 +76,7 @@ class HardRelief:
     stuck: list[int] = field(default_factory=list)
 
 
-def relieve_hard(problem: Problem, band: Band, limit: int) -> HardRelief:
+def relieve_hard(problem: BalanceProblem, band: Band, limit: int) -> HardRelief:
     """Plan moves until no giving broker is beyond a limit, or none can be helped."""
     allocation = Allocation(problem, load_of(problem))
     work = _Work(allocation, band.trigger(allocation.mean), limit, group_by_owner(problem).of)

@@ -26,7 +26,7 @@ from broker_ctl.core.strategies.balance.planner import (
     first_moves,
 )
 from broker_ctl.core.strategies.balance.planner_input import PlannerContext, PlannerInput, Rows
-from broker_ctl.core.strategies.balance.problem import NO_SPREAD, Flags, Problem
+from broker_ctl.core.strategies.balance.problem import NO_SPREAD, BalanceProblem, Flags
 
 
 class Constraint(Enum):
@@ -68,7 +68,7 @@ class Obstacles:
     context: PlannerContext
     rules: BalanceRules
     band: Band
-    problem: Problem
+    problem: BalanceProblem
     relief: Relief
 
     def of(self, broker: int) -> Obstacle | None:
@@ -124,7 +124,7 @@ class Obstacles:
         }
         return tuple(each for each in Constraint if each in holding or found.get(each, False))
 
-    def without(self, constraints: Sequence[Constraint]) -> Problem:
+    def without(self, constraints: Sequence[Constraint]) -> BalanceProblem:
         """The problem once the plan is carried out, without some constraints."""
         key = tuple(constraints)
         if key not in self._problems:
@@ -132,11 +132,11 @@ class Obstacles:
         return self._problems[key]
 
     @cached_property
-    def _problems(self) -> dict[tuple[Constraint, ...], Problem]:
+    def _problems(self) -> dict[tuple[Constraint, ...], BalanceProblem]:
         """Those that were needed so far: most brokers ask for the same."""
         return {}
 
-    def _without(self, constraints: Sequence[Constraint]) -> Problem:
+    def _without(self, constraints: Sequence[Constraint]) -> BalanceProblem:
         problem, lifted = self._after, frozenset(constraints)
         problem = replace(problem, is_movable=self._movable(lifted))
         for each in constraints:
@@ -145,7 +145,7 @@ class Obstacles:
         return problem
 
     @cached_property
-    def _after(self) -> Problem:
+    def _after(self) -> BalanceProblem:
         problem = apply_moves(self.problem, self.relief.moves)
         is_movable = problem.is_movable.copy()
         is_movable[[move.bundle for move in self.relief.moves]] = False
@@ -288,30 +288,30 @@ class Obstacles:
         return Obstacle(Reason.EXCLUDED, text)
 
 
-def _let_return(_: Obstacles, problem: Problem) -> Problem:
+def _let_return(_: Obstacles, problem: BalanceProblem) -> BalanceProblem:
     return replace(problem, avoid=np.full_like(problem.avoid, -1))
 
 
-def _let_receive(_: Obstacles, problem: Problem) -> Problem:
+def _let_receive(_: Obstacles, problem: BalanceProblem) -> BalanceProblem:
     silent = ~problem.is_receiving & problem.is_counted
     allowed = problem.allowed | (silent & problem.sharing)
     return replace(problem, is_receiving=problem.is_counted, allowed=allowed)
 
 
-def _let_exceed(_: Obstacles, problem: Problem) -> Problem:
+def _let_exceed(_: Obstacles, problem: BalanceProblem) -> BalanceProblem:
     return replace(problem, most=np.full_like(problem.most, np.inf))
 
 
-def _let_gather(_: Obstacles, problem: Problem) -> Problem:
+def _let_gather(_: Obstacles, problem: BalanceProblem) -> BalanceProblem:
     return replace(problem, spread=NO_SPREAD)
 
 
-def _let_go(_: Obstacles, problem: Problem) -> Problem:
+def _let_go(_: Obstacles, problem: BalanceProblem) -> BalanceProblem:
     everywhere = np.ones_like(problem.allowed)
     return replace(problem, allowed=everywhere, sharing=everywhere)
 
 
-_LIFTS: Final[dict[Constraint, Callable[[Obstacles, Problem], Problem]]] = {
+_LIFTS: Final[dict[Constraint, Callable[[Obstacles, BalanceProblem], BalanceProblem]]] = {
     Constraint.RETURN: _let_return,
     Constraint.RECEIVER: _let_receive,
     Constraint.LIMIT: _let_exceed,

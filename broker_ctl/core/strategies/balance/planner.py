@@ -12,9 +12,9 @@ from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.problem import (
     NOTHING,
     Allocation,
+    BalanceProblem,
     Flags,
     Indices,
-    Problem,
     usage_of,
     within,
 )
@@ -26,7 +26,7 @@ from broker_ctl.core.strategies.balance.problem import (
 _AT_ONCE: Final = 1 << 17
 
 
-def load_of(problem: Problem) -> Floats:
+def load_of(problem: BalanceProblem) -> Floats:
     """Of each broker, shape (brokers, resources)."""
     load = problem.base.copy()
     for first in range(0, len(problem.owner), _AT_ONCE):
@@ -49,7 +49,7 @@ class MovableBundles:
         return self.bundles[self.starts[broker] : self.starts[broker + 1]]
 
 
-def group_by_owner(problem: Problem) -> MovableBundles:
+def group_by_owner(problem: BalanceProblem) -> MovableBundles:
     """Sorted by owner with as few passes over a million bundles as there can be."""
     brokers = len(problem.capacity)
     bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
@@ -63,7 +63,7 @@ def group_by_owner(problem: Problem) -> MovableBundles:
     return MovableBundles(np.take(bundles, order), starts)
 
 
-def carried_of(problem: Problem) -> Flags:
+def carried_of(problem: BalanceProblem) -> Flags:
     """Which kinds each broker carries and may carry, shape (kinds, brokers).
 
     What is where it may not be is not a matter of balance. A single kind that may go everywhere
@@ -200,7 +200,7 @@ class Relief:
     mean_of: tuple[float, ...] = field(default=(), compare=False)
 
 
-def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
+def relieve(problem: BalanceProblem, band: Band, limit: int | None = None) -> Relief:
     """Plan moves until no broker is too full, or none that is can be helped.
 
     Args:
@@ -224,7 +224,7 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
     return Relief(tuple(moves), mean, before, after, stuck, tuple(mean_of.tolist()))
 
 
-def first_moves(problem: Problem, band: Band, broker: int) -> list[Move]:
+def first_moves(problem: BalanceProblem, band: Band, broker: int) -> list[Move]:
     """The moves that would be made first if only this broker gave; empty: none helps."""
     allocation = Allocation(problem, load_of(problem))
     work = Progress(allocation, band, group_by_owner(problem), carried_of(problem))
@@ -460,7 +460,7 @@ def _max_over_mean(allocation: Allocation) -> float:
     return float(counted.max()) / mean if counted.size and mean > 0 else 1.0
 
 
-def apply_moves(problem: Problem, moves: tuple[Move, ...]) -> Problem:
+def apply_moves(problem: BalanceProblem, moves: tuple[Move, ...]) -> BalanceProblem:
     """The problem once the moves have been made."""
     owner, held = problem.owner.copy(), problem.held.copy()
     for move in moves:

@@ -15,10 +15,10 @@ from broker_ctl.core.strategies.balance.demands import Resources
 from broker_ctl.core.strategies.balance.limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import (
+    BalanceProblem,
     Flags,
     Indices,
     Kinds,
-    Problem,
     TopicSpread,
     sharing_of,
     spread_of,
@@ -34,7 +34,7 @@ class PlannerInput:
         bundles: likewise.
     """
 
-    problem: Problem
+    problem: BalanceProblem
     brokers: tuple[str, ...]
     bundles: Sequence[BundleView]
 
@@ -86,7 +86,7 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     held, most = broker_columns([view.brokers[each] for each in brokers], rules.limits)
     kind = _each((kinds.of(each.bundle) for each in ordered), len(ordered))
     allowed = kinds.table()
-    problem = Problem(
+    problem = BalanceProblem(
         demand=demand[kept],
         capacity=capacity,
         owner=owner[kept],

@@ -189,7 +189,7 @@ NOTHING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class BalanceProblem:
     """One moment. Bundles and brokers are numbers here, in the order of their ids.
 
     Attributes:
@@ -230,7 +230,7 @@ class Problem:
     spread: TopicSpread = NO_SPREAD
 
     @classmethod
-    def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "Problem":
+    def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "BalanceProblem":
         """Every bundle may go to every broker."""
         bundles, brokers = len(demand), len(capacity)
         return cls(
@@ -268,7 +268,7 @@ class Allocation:
         spread: partitions of each topic on each broker.
     """
 
-    problem: Problem
+    problem: BalanceProblem
     load: Floats
     usage: Floats = field(init=False)
     held: Floats = field(init=False)

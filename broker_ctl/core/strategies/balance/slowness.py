@@ -34,7 +34,7 @@ _MESSAGE_BYTES: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SlownessSample:
     """One broker by its last report.
 
     Attributes:
@@ -58,7 +58,9 @@ class Sample:
         return self.usage_ratio * self.size_ratio / traffic if traffic > 0 else 0.0
 
 
-def sample_costs(view: ClusterView, weights: UsageWeights | None = None) -> dict[str, Sample]:
+def sample_costs(
+    view: ClusterView, weights: UsageWeights | None = None
+) -> dict[str, SlownessSample]:
     """The brokers that are there to stay, by id.
 
     Args:
@@ -69,10 +71,10 @@ def sample_costs(view: ClusterView, weights: UsageWeights | None = None) -> dict
     sizes = fullest_size_ratios(
         {key: broker.load.usage for key, broker in staying.items()}, weights
     )
-    samples: dict[str, Sample] = {}
+    samples: dict[str, SlownessSample] = {}
     for broker_id, broker in staying.items():
         total = broker.load.total
-        samples[broker_id] = Sample(
+        samples[broker_id] = SlownessSample(
             broker.usage_ratio,
             total.throughput,
             total.msg_rate,
@@ -130,7 +132,7 @@ _OWN_PERCENTILE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SlownessFinding:
     """One broker in one round.
 
     Attributes:
@@ -154,16 +156,18 @@ class Finding:
         return self.cost / self.peers_cost if self.peers_cost > 0 else None
 
 
-ABSENT: Final = Finding(is_judged=False, is_slow=False, text="it is not there")
+ABSENT: Final = SlownessFinding(is_judged=False, is_slow=False, text="it is not there")
 
 
 def findings(
-    samples: Mapping[str, Sample], histories: Mapping[str, tuple[float, ...]], rules: SlowRules
-) -> dict[str, Finding]:
+    samples: Mapping[str, SlownessSample],
+    histories: Mapping[str, tuple[float, ...]],
+    rules: SlowRules,
+) -> dict[str, SlownessFinding]:
     """Each broker of ``samples``; ``histories`` are what ``Finding.multiple`` was, latest last."""
     hindrances = {key: _hindrance(sample, rules) for key, sample in samples.items()}
     ordered = sorted(samples[key].cost for key, why in hindrances.items() if why is None)
-    found: dict[str, Finding] = {}
+    found: dict[str, SlownessFinding] = {}
     for broker_id, why in hindrances.items():
         sample = samples[broker_id]
         if why is None:
@@ -172,11 +176,11 @@ def findings(
             found[broker_id] = _by_cost(sample.cost, peers_cost, history, rules)
         else:
             is_silent = sample.age_s > rules.report_age_s
-            found[broker_id] = Finding(is_judged=is_silent, is_slow=is_silent, text=why)
+            found[broker_id] = SlownessFinding(is_judged=is_silent, is_slow=is_silent, text=why)
     return found
 
 
-def _hindrance(sample: Sample, rules: SlowRules) -> str | None:
+def _hindrance(sample: SlownessSample, rules: SlowRules) -> str | None:
     """Why a broker is not judged by its cost."""
     if sample.age_s > rules.report_age_s:
         return f"last heard of {sample.age_s:.0f} s ago, {rules.report_age_s:g} s are allowed"
@@ -192,9 +196,9 @@ def _hindrance(sample: Sample, rules: SlowRules) -> str | None:
 
 def _by_cost(
     cost: float, peers_cost: float, history: tuple[float, ...], rules: SlowRules
-) -> Finding:
+) -> SlownessFinding:
     if peers_cost <= 0:
-        return Finding(is_judged=False, is_slow=False, text="no peers to judge it by")
+        return SlownessFinding(is_judged=False, is_slow=False, text="no peers to judge it by")
     multiple = cost / peers_cost
     own = _percentile(history) if len(history) >= rules.min_samples else None
     # A broker that is not dearer than its peers is not slow, however cheap it was.
@@ -204,7 +208,7 @@ def _by_cost(
         f"a MiB/s takes {cost * _MIB:.2%} of a median broker, {multiple:.1f} times the median of "
         f"its peers ({peers_cost * _MIB:.2%}); {usually}"
     )
-    return Finding(
+    return SlownessFinding(
         is_judged=True,
         is_slow=multiple > rules.peers_times or is_unlike_itself,
         text=text,
@@ -255,7 +259,7 @@ class Trust(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SlownessRecord:
     """Score and history of a broker.
 
     Attributes:
@@ -263,18 +267,18 @@ class Record:
     """
 
     score: int
-    finding: Finding
+    finding: SlownessFinding
     history: tuple[float, ...] = ()
 
 
-_UNKNOWN: Final = Record(0, ABSENT)
+_UNKNOWN: Final = SlownessRecord(0, ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowMemory:
     """Records by broker id."""
 
-    brokers: Mapping[str, Record] = field(default_factory=dict)
+    brokers: Mapping[str, SlownessRecord] = field(default_factory=dict)
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -286,9 +290,9 @@ class SlowMemory:
         """The memory that ``to_row`` wrote; an empty one for None."""
         return cls(
             {
-                str(key): Record(
+                str(key): SlownessRecord(
                     int(known["score"]),
-                    Finding(**known["finding"]),
+                    SlownessFinding(**known["finding"]),
                     tuple(float(value) for value in known["history"]),
                 )
                 for key, known in (row or {}).items()
@@ -297,12 +301,12 @@ class SlowMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SlownessVerdict:
     """Consequence of a score for one broker."""
 
     trust: Trust
     score: int
-    finding: Finding
+    finding: SlownessFinding
 
     @property
     def can_receive(self) -> bool:
@@ -320,7 +324,9 @@ class Verdict:
         return f"{self.trust} with a score of {self.score}: {self.finding.text}"
 
 
-def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules) -> SlowMemory:
+def observe(
+    memory: SlowMemory, samples: Mapping[str, SlownessSample], rules: SlowRules
+) -> SlowMemory:
     """One round later.
 
     A broker that left is forgotten once its score is 0: one that is so slow that it loses its
@@ -330,7 +336,7 @@ def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules)
         return SlowMemory()
     histories = {key: record.history for key, record in memory.brokers.items()}
     found = findings(samples, histories, rules)
-    brokers: dict[str, Record] = {}
+    brokers: dict[str, SlownessRecord] = {}
     for broker_id in sorted({*memory.brokers, *samples}):
         known = memory.brokers.get(broker_id, _UNKNOWN)
         later = _later(known, found.get(broker_id, ABSENT), rules)
@@ -339,7 +345,7 @@ def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules)
     return SlowMemory(brokers)
 
 
-def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, Verdict]:
+def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, SlownessVerdict]:
     """Verdicts by broker id; none where the detection is off."""
     if not rules.is_enabled:
         return {}
@@ -348,12 +354,14 @@ def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, Verdict]:
     tenth = floor(len(judged) * rules.max_ratio)
     has_too_many = len(slow) > min(max(1, tenth), len(judged) - 1)
     return {
-        key: Verdict(_trust(record.score, has_too_many, rules), record.score, record.finding)
+        key: SlownessVerdict(
+            _trust(record.score, has_too_many, rules), record.score, record.finding
+        )
         for key, record in memory.brokers.items()
     }
 
 
-def demotion_skips(found: Mapping[str, Verdict]) -> tuple[Skip, ...]:
+def demotion_skips(found: Mapping[str, SlownessVerdict]) -> tuple[Skip, ...]:
     """Skips for demoted and removed brokers, or one that asks for a human."""
     many = [key for key, each in found.items() if each.trust is Trust.UNFIXABLE]
     if many:
@@ -370,13 +378,13 @@ def demotion_skips(found: Mapping[str, Verdict]) -> tuple[Skip, ...]:
     )
 
 
-def _later(known: Record, finding: Finding, rules: SlowRules) -> Record:
+def _later(known: SlownessRecord, finding: SlownessFinding, rules: SlowRules) -> SlownessRecord:
     highest = max(rules.demoted_score, rules.removed_score)
     score = min(known.score + 1, highest) if finding.is_slow else max(known.score - 1, 0)
     history = known.history
     if finding.multiple is not None:
         history = (*history, round(finding.multiple, 3))[-rules.history_samples :]
-    return Record(score, finding, history)
+    return SlownessRecord(score, finding, history)
 
 
 def _trust(score: int, has_too_many: bool, rules: SlowRules) -> Trust:

@@ -216,7 +216,7 @@ _SWAP_GAIN: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class BundleExchange:
     """The bundles that move, and why others do not."""
 
     given: tuple[BundleView, ...] = ()
@@ -243,12 +243,12 @@ def exchange(
     *,
     wanted_bytes: float,
     detail: str,
-) -> Exchange:
+) -> BundleExchange:
     """Move ``wanted_bytes`` of bytes/s, or less; the hot broker keeps a bundle with traffic."""
     amount = Amount(Measure.THROUGHPUT, wanted_bytes)
     top = _top(view, source, rules)
     if source.owned and not top:
-        return Exchange(skipped=(_nothing_to_look_at(view, source, detail),))
+        return BundleExchange(skipped=(_nothing_to_look_at(view, source, detail),))
     free, skipped = movable(
         view,
         source,
@@ -259,21 +259,21 @@ def exchange(
         among=[bundle_view.bundle for bundle_view in top],
     )
     if not free:
-        return Exchange(skipped=tuple(skipped))
-    result = Exchange()
+        return BundleExchange(skipped=tuple(skipped))
+    result = BundleExchange()
     for bundle_view in _lightest_first(free):
         if len(result.given) >= len(top) - 1:
             break
         if result.net_bytes + bundle_view.load_vector.throughput_bytes <= wanted_bytes:
-            result = Exchange((*result.given, bundle_view), result.returned)
+            result = BundleExchange((*result.given, bundle_view), result.returned)
             continue
         returned = _swap(view, source, destination, bundle_view, rules=rules, so_far=result)
         if not returned:
             break
-        result = Exchange((*result.given, bundle_view), (*result.returned, *returned))
+        result = BundleExchange((*result.given, bundle_view), (*result.returned, *returned))
     if not result.given:
         skipped.insert(0, nothing_fits(source, free, amount, detail))
-    return Exchange(result.given, result.returned, tuple(skipped))
+    return BundleExchange(result.given, result.returned, tuple(skipped))
 
 
 def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
@@ -322,7 +322,7 @@ def _swap(
     extra: BundleView,
     *,
     rules: SheddingRules,
-    so_far: Exchange,
+    so_far: BundleExchange,
 ) -> tuple[BundleView, ...]:
     """Return the bundles given back for ``extra``; none if no swap is worth it."""
     if not rules.transfer.is_transfer_enabled:

@@ -21,7 +21,7 @@ from typing import Any
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, participants, too_few, until_text
 from broker_ctl.core.rules.rules import SheddingRules
-from broker_ctl.core.strategies.shedding.avg import Exchange, exchange
+from broker_ctl.core.strategies.shedding.avg import BundleExchange, exchange
 from broker_ctl.core.strategies.shedding.policy import Spread, build_transfer
 
 
@@ -193,7 +193,7 @@ def _wanted_bytes(spread: Spread, source: BrokerView, destination: BrokerView) -
 
 
 def _moves(
-    source: BrokerView, destination: BrokerView, found: Exchange, reason: Reason, detail: str
+    source: BrokerView, destination: BrokerView, found: BundleExchange, reason: Reason, detail: str
 ) -> list[Decision]:
     back = f"{detail}; in exchange for what {source.broker_id} gives"
     return [

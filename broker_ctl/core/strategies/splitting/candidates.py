@@ -29,7 +29,7 @@ REMEDY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class HotTopic:
+class HottestTopic:
     """A bundle whose traffic is that of one topic, and too much.
 
     Attributes:
@@ -74,13 +74,13 @@ def hot_topic_of(bundle_view: BundleView) -> str:
     return f"its one topic has {throughput_text(bundle_view.current.throughput)}"
 
 
-def hot_topics(view: ClusterView, most_usage: float) -> Mapping[Bundle, HotTopic]:
+def hot_topics(view: ClusterView, most_usage: float) -> Mapping[Bundle, HottestTopic]:
     """Bundles above ``most_usage`` of a mean broker whose traffic is that of one topic."""
-    found: dict[Bundle, HotTopic] = {}
+    found: dict[Bundle, HottestTopic] = {}
     for bundle_view in view.bundles.values():
         usage_ratio = bundle_view.load_vector.usage_ratio
         if usage_ratio > most_usage and (what := hot_topic_of(bundle_view)):
-            found[bundle_view.bundle] = HotTopic(bundle_view.bundle, usage_ratio, what)
+            found[bundle_view.bundle] = HottestTopic(bundle_view.bundle, usage_ratio, what)
     return found
 
 

@@ -4,8 +4,15 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import Column, Fact, Missing, Section, Span, Table
+from broker_ctl.pipeline.report.source import ReportSource
+from broker_ctl.pipeline.report.values import (
+    ChartSpan,
+    Fact,
+    Missing,
+    ReportTable,
+    Section,
+    TableColumn,
+)
 from broker_ctl.pipeline.transforms.churn import UNLOAD_EFFECTS
 from broker_ctl.pipeline.transforms.forecasts import CAPACITY_FIT, FORECAST_ERRORS, SHAPE_ADVICE
 
@@ -24,7 +31,7 @@ _SHAPES: Final = ("shapes", "Bundles to split and to merge")
 _FORECASTS: Final = ("forecasts", "How well the past foretells the load")
 
 
-def unloads(source: Source) -> Section:
+def unloads(source: ReportSource) -> Section:
     """Means of the brokers before and after, by reason."""
     frame = source.result(UNLOAD_EFFECTS)
     if isinstance(frame, Missing):
@@ -42,16 +49,20 @@ def unloads(source: Source) -> Section:
     if not found:
         return Section(*_UNLOADS, ("No bundle was unloaded.",))
     columns = (
-        *(Column("reason"), Column("unloads"), Column("giver before", "%")),
-        *(Column("after", "%"), Column("foreseen", "%"), Column("receiver before", "%")),
-        *(Column("after", "%"), Column("foreseen", "%")),
-        *(Column("imbalance before", "ratio"), Column("after", "ratio")),
+        *(TableColumn("reason"), TableColumn("unloads"), TableColumn("giver before", "%")),
+        *(
+            TableColumn("after", "%"),
+            TableColumn("foreseen", "%"),
+            TableColumn("receiver before", "%"),
+        ),
+        *(TableColumn("after", "%"), TableColumn("foreseen", "%")),
+        *(TableColumn("imbalance before", "ratio"), TableColumn("after", "ratio")),
     )
     return Section(
         *_UNLOADS,
         ("Mean usage of the two brokers some minutes before an unload and after it.",),
         tables=(
-            Table(
+            ReportTable(
                 "By reason",
                 columns,
                 tuple(row[:10] for row in found[:_MOST_ROWS]),
@@ -60,11 +71,11 @@ def unloads(source: Source) -> Section:
         ),
         source=UNLOAD_EFFECTS.name,
         rows=sum(row[1] for row in found),
-        span=Span(min(row[10] for row in found), max(row[11] for row in found)),
+        span=ChartSpan(min(row[10] for row in found), max(row[11] for row in found)),
     )
 
 
-def capacity(source: Source) -> Section:
+def capacity(source: ReportSource) -> Section:
     """Those first that can take less than they say."""
     frame = source.result(CAPACITY_FIT)
     if isinstance(frame, Missing):
@@ -81,20 +92,28 @@ def capacity(source: Source) -> Section:
         )
     )
     columns = (
-        *(Column("broker"), Column("cycles"), Column("full at", "bytes/s"), Column("idle", "%")),
-        *(Column("explained", "R²"), Column("fitted size", "mean brokers")),
-        *(Column("reported size", "mean brokers"), Column("fitted over reported", "ratio")),
+        *(
+            TableColumn("broker"),
+            TableColumn("cycles"),
+            TableColumn("full at", "bytes/s"),
+            TableColumn("idle", "%"),
+        ),
+        *(TableColumn("explained", "R²"), TableColumn("fitted size", "mean brokers")),
+        *(
+            TableColumn("reported size", "mean brokers"),
+            TableColumn("fitted over reported", "ratio"),
+        ),
     )
     return Section(
         *_CAPACITY,
         (_FITTED,),
-        tables=(Table("Fitted and reported", columns, rows, count - len(rows)),),
+        tables=(ReportTable("Fitted and reported", columns, rows, count - len(rows)),),
         source=CAPACITY_FIT.name,
         rows=count,
     )
 
 
-def shapes(source: Source) -> Section:
+def shapes(source: ReportSource) -> Section:
     """The largest first."""
     frame = source.result(SHAPE_ADVICE)
     if isinstance(frame, Missing):
@@ -107,20 +126,20 @@ def shapes(source: Source) -> Section:
     found = frame.orderBy(*order).limit(_MOST_ROWS)
     rows = _rows(found.select("advice", "bundle", "right_bundle", "parts", percent, "topics"))
     columns = (
-        *(Column("advice"), Column("bundle"), Column("with"), Column("parts")),
-        *(Column("fullest hour", "% of a broker"), Column("topics")),
+        *(TableColumn("advice"), TableColumn("bundle"), TableColumn("with"), TableColumn("parts")),
+        *(TableColumn("fullest hour", "% of a broker"), TableColumn("topics")),
     )
     total = sum(counts.values())
     return Section(
         *_SHAPES,
         facts=tuple(Fact(f"to {name}", count) for name, count in sorted(counts.items())),
-        tables=(Table("The largest first", columns, rows, total - len(rows)),),
+        tables=(ReportTable("The largest first", columns, rows, total - len(rows)),),
         source=SHAPE_ADVICE.name,
         rows=total,
     )
 
 
-def forecasts(source: Source) -> Section:
+def forecasts(source: ReportSource) -> Section:
     """All bundles together, and those that are foretold worst."""
     frame = source.result(FORECAST_ERRORS)
     if isinstance(frame, Missing):
@@ -137,8 +156,12 @@ def forecasts(source: Source) -> Section:
     worst = frame.orderBy(F.desc(F.col("profile_error_ratio") * carried), "bundle")
     rows = _rows(worst.limit(_MOST_ROWS).select("bundle", "hours", "bytes_s", *percents))
     columns = (
-        *(Column("bundle"), Column("hours"), Column("mean", "bytes/s")),
-        *(Column("error of yesterday", "%"), Column("of the usual day", "%"), Column("bias", "%")),
+        *(TableColumn("bundle"), TableColumn("hours"), TableColumn("mean", "bytes/s")),
+        *(
+            TableColumn("error of yesterday", "%"),
+            TableColumn("of the usual day", "%"),
+            TableColumn("bias", "%"),
+        ),
     )
     return Section(
         *_FORECASTS,
@@ -148,7 +171,7 @@ def forecasts(source: Source) -> Section:
             Fact("error of the usual day", profile, "%"),
             Fact("its bias", bias, "%"),
         ),
-        tables=(Table("Where most was missed", columns, rows, count - len(rows)),),
+        tables=(ReportTable("Where most was missed", columns, rows, count - len(rows)),),
         source=FORECAST_ERRORS.name,
         rows=count,
     )

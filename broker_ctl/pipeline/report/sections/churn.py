@@ -6,17 +6,17 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source, hourly_width_ms, place, places_of
+from broker_ctl.pipeline.report.source import ReportSource, hourly_width_ms, place, places_of
 from broker_ctl.pipeline.report.values import (
     TIME,
-    Axis,
-    Column,
+    ChartAxis,
+    ChartSeries,
+    ChartSpan,
     Missing,
+    ReportTable,
     Section,
-    Series,
-    Span,
     Stacks,
-    Table,
+    TableColumn,
     axis,
 )
 from broker_ctl.pipeline.transforms.churn import MOVED_LOAD, OWNERSHIP_CHURN
@@ -29,7 +29,7 @@ _CHURN: Final = ("churn", "Ownership churn by cause")
 _MOVED: Final = ("moved", "Load moved by reason")
 
 
-def ownership(source: Source) -> Section:
+def ownership(source: ReportSource) -> Section:
     """Bundles that brokers acquired and released."""
     churn = source.result(OWNERSHIP_CHURN)
     if isinstance(churn, Missing):
@@ -51,9 +51,9 @@ def ownership(source: Source) -> Section:
         ("A bundle that moves is counted twice: where it left, and where it came.",),
         charts=(chart,),
         tables=(
-            Table(
+            ReportTable(
                 "Causes",
-                (Column("cause"), Column("came"), Column("left")),
+                (TableColumn("cause"), TableColumn("came"), TableColumn("left")),
                 tuple(row[:3] for row in causes[:_MOST_ROWS]),
                 max(0, len(causes) - _MOST_ROWS),
             ),
@@ -64,7 +64,7 @@ def ownership(source: Source) -> Section:
     )
 
 
-def moved_load(source: Source) -> Section:
+def moved_load(source: ReportSource) -> Section:
     """Load that the leader's decisions moved."""
     moved = source.result(MOVED_LOAD)
     if isinstance(moved, Missing):
@@ -92,11 +92,16 @@ def moved_load(source: Source) -> Section:
         ("Throughput of the bundles that moved, over that of all bundles in the same hour.",),
         charts=(chart,) if chart.series else (),
         tables=(
-            Table(
+            ReportTable(
                 "Decisions that were carried out",
                 (
-                    *(Column("decision"), Column("reason"), Column("done"), Column("failed")),
-                    *(Column("moved in all", "% of all load"), Column("mean time", "s")),
+                    *(
+                        TableColumn("decision"),
+                        TableColumn("reason"),
+                        TableColumn("done"),
+                        TableColumn("failed"),
+                    ),
+                    *(TableColumn("moved in all", "% of all load"), TableColumn("mean time", "s")),
                 ),
                 tuple(kinds[:_MOST_ROWS]),
                 max(0, len(kinds) - _MOST_ROWS),
@@ -108,14 +113,16 @@ def moved_load(source: Source) -> Section:
     )
 
 
-def _span(frame: DataFrame) -> tuple[Span | None, int]:
+def _span(frame: DataFrame) -> tuple[ChartSpan | None, int]:
     rows, first, last = frame.agg(F.count("*"), F.min("hour_ms"), F.max("hour_ms")).head() or (
         *(0, 0, 0),
     )
-    return (Span(first, last + _HOUR_MS - 1), rows) if rows else (None, 0)
+    return (ChartSpan(first, last + _HOUR_MS - 1), rows) if rows else (None, 0)
 
 
-def _chart(frame: DataFrame, kinds: list[str], span: Span, words: tuple[str, str, str]) -> Stacks:
+def _chart(
+    frame: DataFrame, kinds: list[str], span: ChartSpan, words: tuple[str, str, str]
+) -> Stacks:
     """Of ``hour_ms``, ``kind`` and ``value``; the smallest kinds together where there are many."""
     title, says, unit = words
     width_ms = hourly_width_ms(span)
@@ -125,7 +132,9 @@ def _chart(frame: DataFrame, kinds: list[str], span: Span, words: tuple[str, str
     values = {(row[1], row[0]): float(row[2]) for row in sums if row[2]}
     xs = places_of(span, width_ms)
     labels = [*named, *([_OTHERS] if len(named) < len(kinds) else [])]
-    series = tuple(Series(each, tuple(values.get((each, x), 0.0) for x in xs)) for each in labels)
+    series = tuple(
+        ChartSeries(each, tuple(values.get((each, x), 0.0) for x in xs)) for each in labels
+    )
     heights: Iterable[float] = (
         sum(each or 0.0 for each in column)
         for column in zip(*(each.values for each in series), strict=True)
@@ -134,7 +143,7 @@ def _chart(frame: DataFrame, kinds: list[str], span: Span, words: tuple[str, str
     per = "an hour" if hours == 1 else f"in {hours} hours"
     return Stacks(
         title,
-        Axis("time", TIME, xs[0], xs[-1] + width_ms),
+        ChartAxis("time", TIME, xs[0], xs[-1] + width_ms),
         axis(f"{says} {per}", unit, heights, 0.0),
         xs,
         width_ms,

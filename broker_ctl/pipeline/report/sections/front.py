@@ -7,15 +7,15 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT
-from broker_ctl.pipeline.report.source import Source
+from broker_ctl.pipeline.report.source import ReportSource
 from broker_ctl.pipeline.report.values import (
-    Column,
-    Group,
+    ChartGroup,
+    ChartPoint,
     Missing,
-    Point,
     Points,
+    ReportTable,
     Section,
-    Table,
+    TableColumn,
     axis,
 )
 
@@ -30,13 +30,23 @@ _SAYS: Final = (
     "load moved and minutes of overload, and better in one. Means over the seeds."
 )
 _COLUMNS: Final = (
-    *(Column("trace"), Column("policy"), Column("parameters"), Column("measure")),
-    *(Column("against"), Column("pairs"), Column("baseline"), Column("candidate")),
-    *(Column("difference"), Column("low, 95 %"), Column("high, 95 %")),
+    *(
+        TableColumn("trace"),
+        TableColumn("policy"),
+        TableColumn("parameters"),
+        TableColumn("measure"),
+    ),
+    *(
+        TableColumn("against"),
+        TableColumn("pairs"),
+        TableColumn("baseline"),
+        TableColumn("candidate"),
+    ),
+    *(TableColumn("difference"), TableColumn("low, 95 %"), TableColumn("high, 95 %")),
 )
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """A chart for each trace, with the candidates on the front and the dominated ones."""
     front, comparisons = source.backtest(FRONT), source.backtest(COMPARISONS)
     if isinstance(front, Missing):
@@ -55,7 +65,7 @@ def section(source: Source) -> Section:
         says.append(f"{len(counts) - len(traces)} more traces have no chart here.")
     if hidden := sum(counts[each] - len(by_trace[each]) for each in traces):
         says.append(f"{hidden:,} more candidates have no point here.")
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     missing: tuple[Missing, ...] = ()
     if isinstance(comparisons, Missing):
         missing = (comparisons,)
@@ -84,14 +94,14 @@ def _rows(comparisons: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in found.limit(_MOST_ROWS).collect()]
 
 
-def _compared_table(count: int, rows: list[tuple[Any, ...]]) -> Table:
+def _compared_table(count: int, rows: list[tuple[Any, ...]]) -> ReportTable:
     title = "Against the baseline, pair by pair on the same seeds; below 0 is better"
-    return Table(title, _COLUMNS, tuple(rows), count - len(rows))
+    return ReportTable(title, _COLUMNS, tuple(rows), count - len(rows))
 
 
 def _chart(trace: str, rows: Sequence[Any]) -> Points:
     groups = (
-        Group(label, tuple(_point(row) for row in rows if row["is_on_front"] is is_on))
+        ChartGroup(label, tuple(_point(row) for row in rows if row["is_on_front"] is is_on))
         for label, is_on in (("on the front", True), ("beaten by another", False))
     )
     return Points(
@@ -102,9 +112,9 @@ def _chart(trace: str, rows: Sequence[Any]) -> Points:
     )
 
 
-def _point(row: Any) -> Point:
+def _point(row: Any) -> ChartPoint:
     label = f"{row['policy']} {row['parameters']}".strip()
-    return Point(
+    return ChartPoint(
         f"{label} ({row['overload_broker_min']:.0f} min of overload)",
         row["load_moved_pct_per_h"],
         row["p99"],

@@ -6,8 +6,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from broker_ctl.core.strategies.balance.profile import HOURS
-from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import Column, Heat, Missing, Section, Series, Table, Value
+from broker_ctl.pipeline.report.source import ReportSource
+from broker_ctl.pipeline.report.values import (
+    ChartSeries,
+    Heat,
+    Missing,
+    ReportTable,
+    Section,
+    TableColumn,
+    Value,
+)
 from broker_ctl.pipeline.transforms.heat import HOT_BUNDLES, HOT_TOPICS
 from broker_ctl.pipeline.transforms.hours import HOUR_PROFILES
 
@@ -19,24 +27,24 @@ _SAYS: Final = (
     "the profile. Hours are UTC; where nothing is drawn, there was no such hour."
 )
 _HOT: Final = (
-    Column("rank"),
-    Column("bundle"),
-    Column("mean", "bytes/s"),
-    Column("of all", "%"),
-    Column("busiest hour", "bytes/s"),
-    Column("fullest hour", "% of a broker"),
-    Column("topics"),
+    TableColumn("rank"),
+    TableColumn("bundle"),
+    TableColumn("mean", "bytes/s"),
+    TableColumn("of all", "%"),
+    TableColumn("busiest hour", "bytes/s"),
+    TableColumn("fullest hour", "% of a broker"),
+    TableColumn("topics"),
 )
 _TOPICS: Final = (
-    Column("rank"),
-    Column("bundle"),
-    Column("topics"),
-    Column("a topic of it", "bytes/s"),
-    Column("could not be cut", "cycles"),
+    TableColumn("rank"),
+    TableColumn("bundle"),
+    TableColumn("topics"),
+    TableColumn("a topic of it", "bytes/s"),
+    TableColumn("could not be cut", "cycles"),
 )
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """A shade for each bundle and hour."""
     hot, profiles = source.result(HOT_BUNDLES), source.result(HOUR_PROFILES)
     if isinstance(hot, Missing) or isinstance(profiles, Missing):
@@ -64,22 +72,22 @@ def section(source: Source) -> Section:
                 "bytes/s",
                 tuple(f"{hour:02}:00" for hour in range(HOURS)),
                 tuple(
-                    Series(name, tuple(known.get((name, hour)) for hour in range(HOURS)))
+                    ChartSeries(name, tuple(known.get((name, hour)) for hour in range(HOURS)))
                     for name in names
                 ),
             ),
         ),
-        tables=(Table("Bundles that carry most", _HOT, tuple(map(tuple, rows))), *topics),
+        tables=(ReportTable("Bundles that carry most", _HOT, tuple(map(tuple, rows))), *topics),
         source=HOUR_PROFILES.name,
         rows=len(by_hour),
         missing=missing,
     )
 
 
-def _topics(hot: DataFrame | Missing) -> tuple[tuple[Table, ...], tuple[Missing, ...]]:
+def _topics(hot: DataFrame | Missing) -> tuple[tuple[ReportTable, ...], tuple[Missing, ...]]:
     if isinstance(hot, Missing):
         return (), (hot,)
     names = ("rank", "bundle", "topics", "topic_bytes_s", "refusals")
     found = hot.where(F.col("rank") <= _MOST).orderBy("rank").select(*names).collect()
     rows: tuple[tuple[Value, ...], ...] = tuple(map(tuple, found))
-    return (Table("Bundles whose topics carry most each", _TOPICS, rows),) if rows else (), ()
+    return (ReportTable("Bundles whose topics carry most each", _TOPICS, rows),) if rows else (), ()

@@ -5,17 +5,23 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source, by_place, place, place_width_ms, places_of
+from broker_ctl.pipeline.report.source import (
+    ReportSource,
+    by_place,
+    place,
+    place_width_ms,
+    places_of,
+)
 from broker_ctl.pipeline.report.values import (
     TIME,
-    Axis,
+    ChartAxis,
+    ChartLevel,
+    ChartSeries,
+    ChartSpan,
     Fact,
-    Level,
     Lines,
     Missing,
     Section,
-    Series,
-    Span,
     axis,
 )
 from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
@@ -30,7 +36,7 @@ _SAYS: Final = (
 )
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """Largest over mean usage of the brokers, as the leader saw it in each cycle."""
     skew = source.result(LOAD_SKEW)
     if isinstance(skew, Missing):
@@ -51,7 +57,7 @@ def section(source: Source) -> Section:
     if found is None or not found[0]:
         return Section(_NAME, _TITLE, ("The leader has gone through no cycle.",), rows=0)
     rows, first, last, mean, percentiles, most, above, usage, fullest, brokers = found
-    span = Span(first, last)
+    span = ChartSpan(first, last)
     width_ms = place_width_ms(span, rows)
     by_time = skew.groupBy(place("at_ms", width_ms)).agg(F.avg(ratio), F.min(ratio), F.max(ratio))
     xs = places_of(span, width_ms)
@@ -83,11 +89,11 @@ def _chart(
     means, lows, highs = columns
     return Lines(
         "Usage of the fullest broker over the mean one",
-        Axis("time", TIME, xs[0], xs[-1] + width_ms),
+        ChartAxis("time", TIME, xs[0], xs[-1] + width_ms),
         axis("imbalance", "ratio", (*highs, TARGET), 1.0),
         xs,
         width_ms,
-        (Series("imbalance", means),),
-        (Series("lowest cycle", lows), Series("highest cycle", highs)),
-        (Level("mean", mean), Level("target", TARGET)),
+        (ChartSeries("imbalance", means),),
+        (ChartSeries("lowest cycle", lows), ChartSeries("highest cycle", highs)),
+        (ChartLevel("mean", mean), ChartLevel("target", TARGET)),
     )

@@ -5,17 +5,23 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source, by_place, place, place_width_ms, places_of
+from broker_ctl.pipeline.report.source import (
+    ReportSource,
+    by_place,
+    place,
+    place_width_ms,
+    places_of,
+)
 from broker_ctl.pipeline.report.values import (
     TIME,
-    Axis,
-    Column,
+    ChartAxis,
+    ChartSeries,
+    ChartSpan,
     Lines,
     Missing,
+    ReportTable,
     Section,
-    Series,
-    Span,
-    Table,
+    TableColumn,
     axis,
 )
 from broker_ctl.pipeline.tables import HISTORY
@@ -27,7 +33,7 @@ _NAME: Final = "loads"
 _TITLE: Final = "Load per broker over time"
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """The fullest brokers a line each, and all of them together an area."""
     loads = source.history(HISTORY["broker_loads"])
     if isinstance(loads, Missing):
@@ -39,7 +45,7 @@ def section(source: Source) -> Section:
     rows, first, last, count = found or (0, 0, 0, 0)
     if not rows:
         return Section(_NAME, _TITLE, ("No broker has reported.",))
-    span = Span(first, last)
+    span = ChartSpan(first, last)
     fullest = _fullest(percent)
     names = [each[0] for each in fullest[:_MOST_LINES]]
     says = "Usage is that of a broker's fullest resource, as the leader heard it; 100 % is full."
@@ -54,14 +60,14 @@ def section(source: Source) -> Section:
         (says,),
         charts=(_chart(percent, names, span, place_width_ms(span, rows // count)),),
         tables=(
-            Table(
+            ReportTable(
                 "Brokers, the fullest first",
                 (
-                    Column("broker"),
-                    Column("mean usage", "%"),
-                    Column("p99", "%"),
-                    Column("highest", "%"),
-                    Column("cycles"),
+                    TableColumn("broker"),
+                    TableColumn("mean usage", "%"),
+                    TableColumn("p99", "%"),
+                    TableColumn("highest", "%"),
+                    TableColumn("cycles"),
                 ),
                 fullest,
                 count - len(fullest),
@@ -85,7 +91,7 @@ def _fullest(percent: DataFrame) -> tuple[tuple[Any, ...], ...]:
     return tuple(map(tuple, rows))
 
 
-def _chart(percent: DataFrame, names: list[str], span: Span, width_ms: int) -> Lines:
+def _chart(percent: DataFrame, names: list[str], span: ChartSpan, width_ms: int) -> Lines:
     by_broker = percent.groupBy(place("at_ms", width_ms), "broker").agg(
         F.avg("percent").alias("percent")
     )
@@ -95,10 +101,10 @@ def _chart(percent: DataFrame, names: list[str], span: Span, width_ms: int) -> L
     lows, highs, *series = by_place(by_time.collect(), xs)
     return Lines(
         "Usage of brokers",
-        Axis("time", TIME, xs[0], xs[-1] + width_ms),
+        ChartAxis("time", TIME, xs[0], xs[-1] + width_ms),
         axis("usage", "%", highs, 0.0),
         xs,
         width_ms,
-        tuple(Series(name, values) for name, values in zip(names, series, strict=True)),
-        (Series("lowest broker", lows), Series("highest broker", highs)),
+        tuple(ChartSeries(name, values) for name, values in zip(names, series, strict=True)),
+        (ChartSeries("lowest broker", lows), ChartSeries("highest broker", highs)),
     )

@@ -5,8 +5,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import TIME, Column, Fact, Missing, Section, Span, Table
+from broker_ctl.pipeline.report.source import ReportSource
+from broker_ctl.pipeline.report.values import (
+    TIME,
+    ChartSpan,
+    Fact,
+    Missing,
+    ReportTable,
+    Section,
+    TableColumn,
+)
 from broker_ctl.pipeline.transforms.sessions import HANDOVERS, LEADINGS, SESSION_COUNTS
 
 _DAY_MS: Final = 86_400_000
@@ -15,21 +23,21 @@ _SESSIONS: Final = ("sessions", "Sessions and failovers")
 _HANDOVERS: Final = ("handovers", "How long bundles were nobody's")
 
 
-def sessions(source: Source) -> Section:
+def sessions(source: ReportSource) -> Section:
     """Session events of the brokers, and leadership terms."""
     counts, leadings = source.result(SESSION_COUNTS), source.result(LEADINGS)
     lacking = tuple(each for each in (counts, leadings) if isinstance(each, Missing))
     found = [] if isinstance(counts, Missing) else _events(counts)
     facts, led = ((), ()) if isinstance(leadings, Missing) else _terms_table(leadings)
-    events = Table(
+    events = ReportTable(
         "Events of sessions",
-        (Column("event"), Column("times"), Column("brokers")),
+        (TableColumn("event"), TableColumn("times"), TableColumn("brokers")),
         tuple(row[:3] for row in found[:_MOST_ROWS]),
         max(0, len(found) - _MOST_ROWS),
     )
     span = None
     if found:
-        span = Span(min(row[3] for row in found), max(row[4] for row in found) + _DAY_MS - 1)
+        span = ChartSpan(min(row[3] for row in found), max(row[4] for row in found) + _DAY_MS - 1)
     return Section(
         *_SESSIONS,
         () if found else ("No event of a session is in the history.",),
@@ -50,7 +58,7 @@ def _events(counts: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, by_event.collect()), key=lambda row: (-row[1], row[0]))
 
 
-def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ...]]:
+def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[ReportTable, ...]]:
     count, most = leadings.agg(F.count("*"), F.max("vacant_s")).head() or (0, None)
     newest = leadings.orderBy(F.desc("began_ms"), "seat").limit(_MOST_ROWS)
     names = ("seat", "epoch", "broker", "began_ms", "ended_ms", "vacant_s", "detail")
@@ -58,14 +66,19 @@ def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ..
     facts = [Fact("leadership terms", count)]
     facts += [Fact("longest time without a leader", most, "s")] if most is not None else []
     columns = (
-        *(Column("seat"), Column("epoch"), Column("broker"), Column("began", TIME)),
-        *(Column("ended", TIME), Column("nobody led before", "s"), Column("why")),
+        *(
+            TableColumn("seat"),
+            TableColumn("epoch"),
+            TableColumn("broker"),
+            TableColumn("began", TIME),
+        ),
+        *(TableColumn("ended", TIME), TableColumn("nobody led before", "s"), TableColumn("why")),
     )
-    table = Table("Who led, the newest first", columns, some, count - len(some))
+    table = ReportTable("Who led, the newest first", columns, some, count - len(some))
     return tuple(facts), (table,) if some else ()
 
 
-def handovers(source: Source) -> Section:
+def handovers(source: ReportSource) -> Section:
     """Handovers by cause of the release and of the acquisition."""
     frame = source.result(HANDOVERS)
     if isinstance(frame, Missing):
@@ -86,11 +99,15 @@ def handovers(source: Source) -> Section:
         *_HANDOVERS,
         ("From when a broker gave a bundle up to when one had it, each on its own clock.",),
         tables=(
-            Table(
+            ReportTable(
                 "Handovers by cause",
                 (
-                    *(Column("given up by"), Column("came by"), Column("times")),
-                    *(Column("median", "s"), Column("p99", "s"), Column("longest", "s")),
+                    *(TableColumn("given up by"), TableColumn("came by"), TableColumn("times")),
+                    *(
+                        TableColumn("median", "s"),
+                        TableColumn("p99", "s"),
+                        TableColumn("longest", "s"),
+                    ),
                 ),
                 tuple(row[:6] for row in found[:_MOST_ROWS]),
                 max(0, len(found) - _MOST_ROWS),
@@ -98,5 +115,5 @@ def handovers(source: Source) -> Section:
         ),
         source=HANDOVERS.name,
         rows=sum(row[2] for row in found),
-        span=Span(min(row[6] for row in found), max(row[7] for row in found)),
+        span=ChartSpan(min(row[6] for row in found), max(row[7] for row in found)),
     )

@@ -4,8 +4,8 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.report.source import Source
-from broker_ctl.pipeline.report.values import Column, Fact, Missing, Section, Table
+from broker_ctl.pipeline.report.source import ReportSource
+from broker_ctl.pipeline.report.values import Fact, Missing, ReportTable, Section, TableColumn
 from broker_ctl.pipeline.tables import BATCHES, QUARANTINE
 
 _MOST_ROWS: Final = 20
@@ -23,7 +23,7 @@ _COUNTS: Final = (
 )
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """Of all clusters: a line that cannot be read does not say whose it is."""
     quarantine = source.history(QUARANTINE)
     if isinstance(quarantine, Missing):
@@ -33,9 +33,14 @@ def section(source: Source) -> Section:
     text = F.substring("text", 1, _MOST_TEXT)
     faulty = quarantine.orderBy("file", "line").select("file", "line", "fault", text)
     rows = tuple(map(tuple, faulty.limit(_MOST_ROWS).collect()))
-    columns = (Column("segment"), Column("line"), Column("fault"), Column("text"))
+    columns = (
+        TableColumn("segment"),
+        TableColumn("line"),
+        TableColumn("fault"),
+        TableColumn("text"),
+    )
     total = counts[3] + counts[4]
-    table = Table("The first of them", columns, rows, max(0, total - len(rows)))
+    table = ReportTable("The first of them", columns, rows, max(0, total - len(rows)))
     return Section(
         _NAME,
         _TITLE,

@@ -7,16 +7,16 @@ from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.backtest.results import FRONT
 from broker_ctl.pipeline.report.sections.imbalance import TARGET
-from broker_ctl.pipeline.report.source import Source
+from broker_ctl.pipeline.report.source import ReportSource
 from broker_ctl.pipeline.report.values import (
-    Bars,
-    Column,
+    ChartBars,
+    ChartLevel,
+    ChartSpan,
     Fact,
-    Level,
     Missing,
+    ReportTable,
     Section,
-    Span,
-    Table,
+    TableColumn,
     axis,
     figure,
 )
@@ -25,9 +25,9 @@ from broker_ctl.pipeline.transforms.heat import LOAD_SKEW
 _NAME: Final = "summary"
 _TITLE: Final = "In short"
 _COLUMNS: Final = (
-    *(Column("policy"), Column("settings"), Column("p99 of imbalance", "ratio")),
-    *(Column("costs", "brokers"), Column("load moved", "% of all an hour")),
-    Column("brokers above 85 %", "min"),
+    *(TableColumn("policy"), TableColumn("settings"), TableColumn("p99 of imbalance", "ratio")),
+    *(TableColumn("costs", "brokers"), TableColumn("load moved", "% of all an hour")),
+    TableColumn("brokers above 85 %", "min"),
 )
 _COST: Final = (
     "What imbalance costs: brokers must be as large as the fullest one needs, so that an even "
@@ -52,7 +52,7 @@ class Measured(NamedTuple):
     most: float
     brokers: int
     mean_usage: float
-    span: Span
+    span: ChartSpan
     cycles: int
 
 
@@ -66,7 +66,7 @@ class Alternative(NamedTuple):
     overload_broker_min: float
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """Words, one picture, and the policies beside each other."""
     skew = source.result(LOAD_SKEW)
     if isinstance(skew, Missing):
@@ -81,11 +81,11 @@ def section(source: Source) -> Section:
     if found is None or not found[5]:
         return Section(_NAME, _TITLE, ("The leader has gone through no cycle.",))
     (p99, p50, most), brokers, usage, first, last, cycles = found
-    measured = Measured(p99, p50, most, brokers, usage, Span(first, last), cycles)
+    measured = Measured(p99, p50, most, brokers, usage, ChartSpan(first, last), cycles)
     return describe(source.cluster, measured, _alternatives(source))
 
 
-def _alternatives(source: Source) -> Sequence[Alternative] | Missing:
+def _alternatives(source: ReportSource) -> Sequence[Alternative] | Missing:
     front = source.backtest(FRONT)
     if isinstance(front, Missing):
         return front
@@ -168,20 +168,20 @@ def _compare(measured: Measured, spent: float, rows: Sequence[Alternative]) -> s
     )
 
 
-def _picture(measured: Measured, rows: Sequence[Alternative]) -> Bars:
+def _picture(measured: Measured, rows: Sequence[Alternative]) -> ChartBars:
     if rows:
         title = "Imbalance as it was, and under each policy (p99)"
-        bars = [Level("as it was", measured.p99)]
-        bars += [Level(each.policy, each.p99) for each in rows[:_MOST_BARS]]
+        bars = [ChartLevel("as it was", measured.p99)]
+        bars += [ChartLevel(each.policy, each.p99) for each in rows[:_MOST_BARS]]
     else:
         title = "Imbalance as it was"
         values = (("median", measured.p50), ("p99", measured.p99), ("worst cycle", measured.most))
-        bars = [Level(label, value) for label, value in values]
+        bars = [ChartLevel(label, value) for label, value in values]
     ends = axis("imbalance", "ratio", (TARGET + 0.01, *(each.value for each in bars)), 1.0)
-    return Bars(title, ends, tuple(bars), (Level("target", TARGET),))
+    return ChartBars(title, ends, tuple(bars), (ChartLevel("target", TARGET),))
 
 
-def _table(measured: Measured, rows: Sequence[Alternative]) -> Table:
+def _table(measured: Measured, rows: Sequence[Alternative]) -> ReportTable:
     def row(each: Alternative) -> tuple[Any, ...]:
         spent = round(brokers_spent(each.p99, measured.brokers), 1)
         moved, overload = each.load_moved_pct_per_h, each.overload_broker_min
@@ -190,4 +190,4 @@ def _table(measured: Measured, rows: Sequence[Alternative]) -> Table:
     spent = round(brokers_spent(measured.p99, measured.brokers), 1)
     first = ("as it was", "", measured.p99, spent, None, None)
     title = "The same traffic under each policy, replayed minute by minute"
-    return Table(title, _COLUMNS, (first, *map(row, rows)))
+    return ReportTable(title, _COLUMNS, (first, *map(row, rows)))

@@ -13,14 +13,14 @@ from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.errors import InvalidName
 from broker_ctl.pipeline.report.prediction import Circumstance, Prediction, predict, usual_day
 from broker_ctl.pipeline.report.sections.imbalance import TARGET
-from broker_ctl.pipeline.report.source import Source
+from broker_ctl.pipeline.report.source import ReportSource
 from broker_ctl.pipeline.report.values import (
-    Bars,
-    Column,
-    Level,
+    ChartBars,
+    ChartLevel,
     Missing,
+    ReportTable,
     Section,
-    Table,
+    TableColumn,
     Value,
     axis,
     figure,
@@ -49,13 +49,20 @@ _WHO: Final = (
     "of hours' means."
 )
 _COLUMNS: Final = (
-    *(Column("case"), Column("p99 of imbalance", "ratio"), Column("change", "points")),
-    *(Column("mean usage, busiest moment", "%"), Column("fullest broker of the day", "%")),
-    Column("moves", "a day"),
+    *(
+        TableColumn("case"),
+        TableColumn("p99 of imbalance", "ratio"),
+        TableColumn("change", "points"),
+    ),
+    *(
+        TableColumn("mean usage, busiest moment", "%"),
+        TableColumn("fullest broker of the day", "%"),
+    ),
+    TableColumn("moves", "a day"),
 )
 
 
-class Now(NamedTuple):
+class ClusterNow(NamedTuple):
     """The cluster in the leader's last cycle that is there as a whole.
 
     Attributes:
@@ -73,7 +80,7 @@ class Now(NamedTuple):
     left_out: int = 0
 
 
-def section(source: Source) -> Section:
+def section(source: ReportSource) -> Section:
     """The usual day under the planner, in each case."""
     profiles, skew = source.result(HOUR_PROFILES), source.result(LOAD_SKEW)
     names = ("broker_loads", "bundle_loads", "capacities")
@@ -99,7 +106,7 @@ def section(source: Source) -> Section:
 
 
 def describe_cases(
-    now: Now | None, hours: Sequence[tuple[Bundle, int, float]], *, is_cut: bool = False
+    now: ClusterNow | None, hours: Sequence[tuple[Bundle, int, float]], *, is_cut: bool = False
 ) -> Section:
     """As a section.
 
@@ -132,21 +139,21 @@ def describe_cases(
         says.append(f"Of the profile the {len(hours):,} fullest hours of bundles are taken.")
     if now.left_out:
         says.append(f"The {now.left_out:,} smallest bundles are left out.")
-    bars = tuple(Level(str(row[0]), float(row[1] or 0.0)) for row in rows)
+    bars = tuple(ChartLevel(str(row[0]), float(row[1] or 0.0)) for row in rows)
     ends = axis("p99 of imbalance", "ratio", (TARGET + 0.01, *(each.value for each in bars)), 1.0)
-    chart = Bars("Prediction p99 of imbalance", ends, bars, (Level("target", TARGET),))
+    chart = ChartBars("Prediction p99 of imbalance", ends, bars, (ChartLevel("target", TARGET),))
     return Section(
         _NAME,
         _TITLE,
         tuple(says),
         charts=(chart,),
-        tables=(Table("Prediction", _COLUMNS, tuple(rows)),),
+        tables=(ReportTable("Prediction", _COLUMNS, tuple(rows)),),
         source=HOUR_PROFILES.name,
         rows=len(hours),
     )
 
 
-def cases(cluster: Circumstance, now: Now) -> Iterator[tuple[str, Circumstance]]:
+def cases(cluster: Circumstance, now: ClusterNow) -> Iterator[tuple[str, Circumstance]]:
     """Each with its name; the first one is the cluster as it is."""
     yield "as it is", cluster
     count = len(now.brokers)
@@ -167,7 +174,7 @@ def cases(cluster: Circumstance, now: Now) -> Iterator[tuple[str, Circumstance]]
         yield f"tenant {tenant} doubles", cluster.times(factors)
 
 
-def _circumstance(now: Now, hours: Sequence[tuple[Bundle, int, float]]) -> Circumstance:
+def _circumstance(now: ClusterNow, hours: Sequence[tuple[Bundle, int, float]]) -> Circumstance:
     numbers = {broker: number for number, broker in enumerate(now.brokers)}
     owner = [NOBODY if each is None else numbers.get(each, NOBODY) for each in now.owners]
     return Circumstance(
@@ -189,7 +196,7 @@ def _row(label: str, found: Prediction, trembling: float, measured: float) -> tu
 
 def _now(
     brokers: DataFrame, bundles: DataFrame, capacities: DataFrame, skew: DataFrame
-) -> Now | None:
+) -> ClusterNow | None:
     is_last = select_latest_cycle(brokers)
     if is_last is None:
         return None
@@ -201,7 +208,7 @@ def _now(
     left_out = held.count() - _MOST_BUNDLES if len(found) > _MOST_BUNDLES else 0
     named = [(_parse_bundle(row[0]), row[1]) for row in found[:_MOST_BUNDLES]]
     known = [(bundle, owner) for bundle, owner in named if bundle is not None]
-    return Now(
+    return ClusterNow(
         there,
         [sizes.get(each) or 1.0 for each in there],
         [bundle for bundle, _ in known],

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
-from broker_ctl.core.strategies.balance.problem import Flags, Problem, sharing_of
+from broker_ctl.core.strategies.balance.problem import BalanceProblem, Flags, sharing_of
 
 # Acts above 1.2 mean usages, down to 1.1, in an idle cluster as well.
 BAND: Final = Band(high=1.2, low=1.1, least=0.0)
 INF: Final = float("inf")
 
 
-def one(brokers: Sequence[Sequence[float]], capacity: float | Sequence[float] = 100.0) -> Problem:
+def one(
+    brokers: Sequence[Sequence[float]], capacity: float | Sequence[float] = 100.0
+) -> BalanceProblem:
     """One resource: the bundles of each broker, numbered along the brokers."""
     return several([[(size,) for size in each] for each in brokers], capacity)
 
@@ -24,7 +26,7 @@ def one(brokers: Sequence[Sequence[float]], capacity: float | Sequence[float] = 
 def several(
     brokers: Sequence[Sequence[Sequence[float]]],
     capacity: float | Sequence[float] | Sequence[Sequence[float]] = 100.0,
-) -> Problem:
+) -> BalanceProblem:
     """Several resources: of each broker its bundles, of each bundle what it demands of each."""
     bundles = [(number, demand) for number, each in enumerate(brokers) for demand in each]
     demand = np.array([demand for _, demand in bundles], np.float64)
@@ -32,14 +34,14 @@ def several(
     limits = np.array(capacity, np.float64)
     if limits.ndim == 1:
         limits = limits[:, np.newaxis]
-    return Problem.plain(
+    return BalanceProblem.plain(
         demand=demand.reshape(len(bundles), resources),
         capacity=np.broadcast_to(limits, (len(brokers), resources)).copy(),
         owner=np.array([number for number, _ in bundles], np.int32),
     )
 
 
-def relieved(problem: Problem, band: Band = BAND, limit: int | None = None) -> Relief:
+def relieved(problem: BalanceProblem, band: Band = BAND, limit: int | None = None) -> Relief:
     return relieve(problem, band, limit)
 
 
@@ -48,7 +50,7 @@ def paths(relief: Relief) -> list[tuple[int, int, int]]:
     return [(move.bundle, move.source, move.destination) for move in relief.moves]
 
 
-def usages(problem: Problem, owner: Sequence[int]) -> list[float]:
+def usages(problem: BalanceProblem, owner: Sequence[int]) -> list[float]:
     """Of each broker, added up from the start."""
     load = problem.base.copy()
     for bundle, broker in enumerate(owner):
@@ -70,11 +72,11 @@ _SIZES: Final = (32.0, 64.0, 64.0, 128.0, INF)
 
 
 @st.composite
-def plain_problems(draw: st.DrawFn) -> Problem:
+def plain_problems(draw: st.DrawFn) -> BalanceProblem:
     """Equal brokers, one resource; some bundles may not go everywhere."""
     brokers, bundles = draw(st.integers(2, 6)), draw(st.integers(1, 30))
     dice = np.random.Generator(np.random.PCG64(draw(_SEEDS)))
-    plain = Problem.plain(
+    plain = BalanceProblem.plain(
         demand=dice.choice(_DEMANDS[1:], (bundles, 1)),
         capacity=np.full((brokers, 1), 128.0),
         owner=dice.integers(0, brokers, bundles).astype(np.int32),
@@ -86,7 +88,7 @@ def plain_problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn) -> BalanceProblem:
     """Of up to three resources and brokers of several sizes, with every kind of constraint."""
     brokers, kinds = draw(st.integers(1, 6)), draw(st.integers(1, 3))
     resources, bundles = draw(st.integers(1, 3)), draw(st.integers(0, 30))
@@ -102,7 +104,7 @@ def problems(draw: st.DrawFn) -> Problem:
     held = np.zeros((brokers, limits))
     np.add.at(held, owner, takes)
     counted, giving, allowed = mostly(brokers), mostly(brokers), mostly(kinds, brokers)
-    return Problem(
+    return BalanceProblem(
         demand=dice.choice(_DEMANDS, (bundles, resources)),
         capacity=dice.choice(_SIZES, (brokers, resources)),
         owner=owner,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from broker_ctl.core.strategies.balance.headroom import imbalance_bound
-from broker_ctl.core.strategies.balance.problem import Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem
 from tests.core.strategies.balance.problems import (
     INF,
     one,
@@ -67,7 +67,7 @@ def test_where_there_is_no_load_or_no_limit_or_nobody_it_is_1() -> None:
     assert imbalance_bound(nobody) == 1.0
 
 
-def least(problem: Problem) -> float:
+def least(problem: BalanceProblem) -> float:
     """The least over every placement on the brokers that count."""
     counted = np.flatnonzero(problem.is_counted).tolist()
     ratios = [1e9]
@@ -78,7 +78,7 @@ def least(problem: Problem) -> float:
     return min(ratios)
 
 
-def few(problem: Problem, bundles: int = 4) -> Problem:
+def few(problem: BalanceProblem, bundles: int = 4) -> BalanceProblem:
     """The first bundles of it."""
     return replace(
         problem,
@@ -92,13 +92,13 @@ def few(problem: Problem, bundles: int = 4) -> Problem:
 
 @settings(max_examples=60)
 @given(problems().filter(lambda each: len(each.capacity) <= 4 and each.is_counted.any()))
-def test_no_placement_beats_it(problem: Problem) -> None:
+def test_no_placement_beats_it(problem: BalanceProblem) -> None:
     small = few(problem)
     assert imbalance_bound(small) <= least(small) + 1e-9
 
 
 @given(plain_problems())
-def test_among_equals_it_is_the_largest_bundle_over_an_even_share(problem: Problem) -> None:
+def test_among_equals_it_is_the_largest_bundle_over_an_even_share(problem: BalanceProblem) -> None:
     share = problem.demand.sum() / len(problem.capacity)
     expected = max(1.0, float(problem.demand.max() / share))
     assert imbalance_bound(problem) == pytest.approx(expected)

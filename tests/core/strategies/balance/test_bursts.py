@@ -18,7 +18,7 @@ from broker_ctl.core.strategies.balance.bursts import (
 )
 from broker_ctl.core.strategies.balance.demands import Demands, Known
 from broker_ctl.core.strategies.balance.planner import relieve
-from broker_ctl.core.strategies.balance.problem import Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem
 from tests.core.strategies.balance.fleets import ALERT, Fleet, rules_of
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
 
@@ -101,9 +101,9 @@ def test_only_bundles_that_change_lately_are_followed() -> None:
     assert courses_of_row(courses_to_row(found)) == found
 
 
-def problem(owners: list[int]) -> Problem:
+def problem(owners: list[int]) -> BalanceProblem:
     """Bundles of one unit each on two brokers of ten."""
-    return Problem.plain(
+    return BalanceProblem.plain(
         np.ones((len(owners), 1)), np.full((2, 1), 10.0), np.array(owners, np.int32)
     )
 

@@ -14,7 +14,11 @@ from broker_ctl.core.model.load import (
     UsageWeights,
 )
 from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.slowness import Sample, fullest_size_ratios, sample_costs
+from broker_ctl.core.strategies.balance.slowness import (
+    SlownessSample,
+    fullest_size_ratios,
+    sample_costs,
+)
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 GBIT: Final = 1_000_000.0
@@ -67,10 +71,10 @@ def test_where_the_limit_is_unknown_a_broker_is_taken_for_a_median_one() -> None
 
 
 def test_small_messages_cost_more_than_their_bytes() -> None:
-    large = Sample(0.5, 50e6, msg_rate=50)
-    small = Sample(0.5, 5e6, msg_rate=45_050)
+    large = SlownessSample(0.5, 50e6, msg_rate=50)
+    small = SlownessSample(0.5, 5e6, msg_rate=45_050)
     assert small.cost == pytest.approx(large.cost)
-    assert Sample(0.5, 0).cost == 0
+    assert SlownessSample(0.5, 0).cost == 0
 
 
 def test_samples_are_of_the_report_alone_and_of_brokers_that_stay() -> None:
@@ -85,5 +89,5 @@ def test_samples_are_of_the_report_alone_and_of_brokers_that_stay() -> None:
         owners={BUNDLES[1]: "b2"},
     )
     total = BundleStats.total_of([stats(35)])
-    assert sample_costs(view) == {"b1": Sample(0.4, total.throughput, total.msg_rate, 1, 7)}
+    assert sample_costs(view) == {"b1": SlownessSample(0.4, total.throughput, total.msg_rate, 1, 7)}
     assert view.brokers["b1"].expected.throughput_bytes < total.throughput

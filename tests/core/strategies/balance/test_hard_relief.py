@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.limits import HardRelief, relieve_hard
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
-from broker_ctl.core.strategies.balance.problem import Problem, SpreadCounts, spread_of, within
+from broker_ctl.core.strategies.balance.problem import (
+    BalanceProblem,
+    SpreadCounts,
+    spread_of,
+    within,
+)
 from tests.core.strategies.balance.problems import BAND, bands, one, problems, usages
 
 INF = float("inf")
 
 
-def limited(problem: Problem, takes: list[float], most: list[float]) -> Problem:
+def limited(problem: BalanceProblem, takes: list[float], most: list[float]) -> BalanceProblem:
     """With one limit."""
     held = np.zeros((len(most), 1))
     column = np.array(takes)[:, np.newaxis]
@@ -24,13 +29,13 @@ def limited(problem: Problem, takes: list[float], most: list[float]) -> Problem:
     return replace(problem, takes=column, held=held, most=np.array(most)[:, np.newaxis])
 
 
-def capped(problem: Problem, rows: list[dict[int, int]], cap: int) -> Problem:
+def capped(problem: BalanceProblem, rows: list[dict[int, int]], cap: int) -> BalanceProblem:
     """With the partitions of topics."""
     topics = 1 + max((topic for row in rows for topic in row), default=-1)
     return replace(problem, spread=spread_of(rows, len(problem.capacity), topics, cap))
 
 
-def found(problem: Problem, limit: int = 64) -> HardRelief:
+def found(problem: BalanceProblem, limit: int = 64) -> HardRelief:
     return relieve_hard(problem, BAND, limit)
 
 
@@ -104,7 +109,7 @@ def test_an_exchange_brings_back_no_partition_above_the_cap() -> None:
 
 
 @st.composite
-def spread_problems(draw: st.DrawFn) -> Problem:
+def spread_problems(draw: st.DrawFn) -> BalanceProblem:
     """With every kind of constraint, and up to four topics."""
     problem = draw(problems())
     dice = np.random.Generator(np.random.PCG64(draw(st.integers(0, 2**32))))
@@ -118,7 +123,7 @@ def spread_problems(draw: st.DrawFn) -> Problem:
     return capped(problem, rows, draw(st.integers(0, 4)))
 
 
-def counts_of(problem: Problem, owner: list[int]) -> Counter[tuple[int, int]]:
+def counts_of(problem: BalanceProblem, owner: list[int]) -> Counter[tuple[int, int]]:
     """Partitions by topic and broker, added up from the start."""
     counts: Counter[tuple[int, int]] = Counter()
     for bundle, broker in enumerate(owner):
@@ -130,7 +135,7 @@ def counts_of(problem: Problem, owner: list[int]) -> Counter[tuple[int, int]]:
 
 @given(spread_problems(), bands, st.integers(0, 12))
 def test_repairs_break_nothing_and_no_receiver_is_beyond_a_limit(
-    problem: Problem, band: Band, limit: int
+    problem: BalanceProblem, band: Band, limit: int
 ) -> None:
     relief = relieve_hard(problem, band, limit)
     owner, held = problem.owner.tolist(), problem.held.copy()
@@ -167,7 +172,7 @@ def test_repairs_break_nothing_and_no_receiver_is_beyond_a_limit(
 
 
 @given(spread_problems(), bands)
-def test_who_stays_beyond_is_named(problem: Problem, band: Band) -> None:
+def test_who_stays_beyond_is_named(problem: BalanceProblem, band: Band) -> None:
     relief = relieve_hard(problem, band, 1000)
     after = apply_moves(problem, tuple(relief.moves))
     beyond = ~within(after.held, after.most) & problem.is_giving
@@ -178,7 +183,7 @@ def test_who_stays_beyond_is_named(problem: Problem, band: Band) -> None:
 
 
 @given(spread_problems(), bands)
-def test_balance_brings_no_broker_beyond_the_cap(problem: Problem, band: Band) -> None:
+def test_balance_brings_no_broker_beyond_the_cap(problem: BalanceProblem, band: Band) -> None:
     owner = problem.owner.tolist()
     for move in relieve(problem, band).moves:
         owner[move.bundle] = move.destination
@@ -191,7 +196,7 @@ def test_balance_brings_no_broker_beyond_the_cap(problem: Problem, band: Band) -
 
 
 @given(spread_problems(), st.data())
-def test_counts_follow_every_move(problem: Problem, data: st.DataObject) -> None:
+def test_counts_follow_every_move(problem: BalanceProblem, data: st.DataObject) -> None:
     brokers, owner = len(problem.capacity), problem.owner.tolist()
     counts = SpreadCounts.of(problem.spread, problem.owner, brokers)
     for _ in range(data.draw(st.integers(0, 5))) if owner else ():

@@ -15,7 +15,7 @@ from broker_ctl.core.strategies.balance.memory import (
     Imposed,
     track_moves,
 )
-from broker_ctl.core.strategies.balance.slowness import ABSENT, Record, SlowMemory
+from broker_ctl.core.strategies.balance.slowness import ABSENT, SlowMemory, SlownessRecord
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
 
 A, B, C, D = BUNDLES[:4]
@@ -119,7 +119,7 @@ def test_a_memory_is_written_and_read_as_plain_values() -> None:
         levels=Levels({"b1": 0.5}, {"b1": 0.75}, {"b1": (40.0, 2.0)}, {"b1": (80.0, math.inf)}),
         homes={A: "b1", B: "b2"},
         left={B: FormerBroker("b1", NOW_S - 60.0)},
-        slow=SlowMemory({"b1": Record(3, ABSENT, (1.0, 1.25))}),
+        slow=SlowMemory({"b1": SlownessRecord(3, ABSENT, (1.0, 1.25))}),
         imposed=(Imposed(NOW_S - 30.0, 5.0),),
     )
     written = json.dumps(memory.to_row(), allow_nan=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import Move, Relief, apply_moves
-from broker_ctl.core.strategies.balance.problem import Problem
+from broker_ctl.core.strategies.balance.problem import BalanceProblem
 from tests.core.strategies.balance.problems import (
     INF,
     bands,
@@ -218,7 +218,9 @@ def test_a_bundle_far_larger_than_what_is_too_much_goes_where_nothing_else_would
 # What holds for every problem.
 
 
-def replayed(problem: Problem, relief: Relief) -> Iterator[tuple[Move, list[float], list[float]]]:
+def replayed(
+    problem: BalanceProblem, relief: Relief
+) -> Iterator[tuple[Move, list[float], list[float]]]:
     """Each move with the usages before and after it, added up from the start."""
     owner = problem.owner.tolist()
     for move in relief.moves:
@@ -228,7 +230,7 @@ def replayed(problem: Problem, relief: Relief) -> Iterator[tuple[Move, list[floa
 
 
 @given(problems(), bands, st.none() | st.integers(0, 4))
-def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None) -> None:
+def test_no_constraint_is_broken(problem: BalanceProblem, band: Band, limit: int | None) -> None:
     relief = relieved(problem, band, limit)
     owner = problem.owner.tolist()
     previous: Move | None = None
@@ -257,7 +259,7 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
 
 @given(problems(), bands, st.none() | st.integers(0, 4))
 def test_every_single_move_makes_the_objective_smaller(
-    problem: Problem, band: Band, limit: int | None
+    problem: BalanceProblem, band: Band, limit: int | None
 ) -> None:
     """The usages from the fullest down, as words are compared: it gives a move no way back."""
     for _, before, after in replayed(problem, relieved(problem, band, limit)):
@@ -266,7 +268,7 @@ def test_every_single_move_makes_the_objective_smaller(
 
 @given(problems(), bands, st.none() | st.integers(0, 4))
 def test_every_move_has_the_usages_before_and_after_it(
-    problem: Problem, band: Band, limit: int | None
+    problem: BalanceProblem, band: Band, limit: int | None
 ) -> None:
     relief = relieved(problem, band, limit)
     start = usages(problem, problem.owner.tolist())
@@ -291,7 +293,7 @@ def test_every_move_has_the_usages_before_and_after_it(
     assert [usage for _, usage in relief.stuck] == pytest.approx([end[each] for each in full])
 
 
-def carried_by(problem: Problem, owner: list[int]) -> list[set[int]]:
+def carried_by(problem: BalanceProblem, owner: list[int]) -> list[set[int]]:
     """The kinds on each broker."""
     found: list[set[int]] = [set() for _ in problem.capacity]
     for bundle, broker in enumerate(owner):
@@ -299,7 +301,9 @@ def carried_by(problem: Problem, owner: list[int]) -> list[set[int]]:
     return found
 
 
-def compared_with(problem: Problem, usage: list[float], broker: int, carried: set[int]) -> float:
+def compared_with(
+    problem: BalanceProblem, usage: list[float], broker: int, carried: set[int]
+) -> float:
     """The smallest mean of the brokers that may carry what a broker carries."""
     kinds = [each for each in carried if problem.sharing[each, broker]]
     means = [
@@ -309,14 +313,14 @@ def compared_with(problem: Problem, usage: list[float], broker: int, carried: se
     return min(means, default=mean_of(problem, usage))
 
 
-def mean_of(problem: Problem, usage: list[float]) -> float:
+def mean_of(problem: BalanceProblem, usage: list[float]) -> float:
     counted = [each for each, counts in zip(usage, problem.is_counted, strict=True) if counts]
     return sum(counted) / len(counted) if counted else 0.0
 
 
 @given(problems(), bands)
 def test_a_plan_that_has_been_carried_out_leaves_nothing_to_plan(
-    problem: Problem, band: Band
+    problem: BalanceProblem, band: Band
 ) -> None:
     """What has moved rests."""
     relief = relieved(problem, band)
@@ -332,7 +336,7 @@ def test_a_plan_that_has_been_carried_out_leaves_nothing_to_plan(
 @settings(max_examples=150)
 @given(plain_problems(), bands)
 def test_among_equals_nobody_ends_fuller_than_it_was_or_is_aimed_at(
-    problem: Problem, band: Band
+    problem: BalanceProblem, band: Band
 ) -> None:
     relief = relieved(problem, band)
     owner = apply_moves(problem, relief.moves).owner.tolist()
@@ -347,7 +351,7 @@ def test_among_equals_nobody_ends_fuller_than_it_was_or_is_aimed_at(
 
 
 @given(plain_problems(), bands)
-def test_numbers_say_nothing_of_brokers_that_differ(problem: Problem, band: Band) -> None:
+def test_numbers_say_nothing_of_brokers_that_differ(problem: BalanceProblem, band: Band) -> None:
     """Turned round, with sizes that are all different: the same moves under their new numbers."""
     count, brokers = len(problem.demand), len(problem.capacity)
     sizes = problem.demand + np.exp2(-np.arange(2.0, count + 2))[:, np.newaxis]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.rules.rules import MIB, SlowRules
 from broker_ctl.core.strategies.balance.slowness import (
-    Sample,
     SlowMemory,
+    SlownessSample,
+    SlownessVerdict,
     Trust,
-    Verdict,
     demotion_skips,
     findings,
     observe,
@@ -24,20 +24,20 @@ from broker_ctl.core.strategies.balance.slowness import (
 
 RULES: Final = SlowRules()
 REMOVING: Final = SlowRules(is_removing=True)
-HEALTHY: Final = Sample(0.5, 250 * MIB)
+HEALTHY: Final = SlownessSample(0.5, 250 * MIB)
 
 
-def healthy(count: int) -> dict[str, Sample]:
+def healthy(count: int) -> dict[str, SlownessSample]:
     return {f"b{number}": HEALTHY for number in range(1, count + 1)}
 
 
-def dear(times: float) -> Sample:
+def dear(times: float) -> SlownessSample:
     """The same usage for so much less traffic."""
     return replace(HEALTHY, throughput_bytes=HEALTHY.throughput_bytes / times)
 
 
 def watched(
-    samples: Mapping[str, Sample],
+    samples: Mapping[str, SlownessSample],
     rounds: int,
     rules: SlowRules = RULES,
     memory: SlowMemory | None = None,
@@ -48,7 +48,7 @@ def watched(
     return memory
 
 
-def slow_now(samples: Mapping[str, Sample], memory: SlowMemory | None = None) -> set[str]:
+def slow_now(samples: Mapping[str, SlownessSample], memory: SlowMemory | None = None) -> set[str]:
     histories = {key: each.history for key, each in (memory or SlowMemory()).brokers.items()}
     return {key for key, each in findings(samples, histories, RULES).items() if each.is_slow}
 
@@ -60,12 +60,12 @@ def slow_now(samples: Mapping[str, Sample], memory: SlowMemory | None = None) ->
         (dear(2.9), False),
         (dear(3.1), True),
         # Full, and worth it.
-        (Sample(1.0, 500 * MIB), False),
+        (SlownessSample(1.0, 500 * MIB), False),
         # An idle machine uses something for nothing.
-        (Sample(0.19, 2 * MIB), False),
-        (Sample(0.2, 2 * MIB), True),
-        (Sample(0.9, MIB - 1), False),
-        (Sample(0.9, MIB), True),
+        (SlownessSample(0.19, 2 * MIB), False),
+        (SlownessSample(0.2, 2 * MIB), True),
+        (SlownessSample(0.9, MIB - 1), False),
+        (SlownessSample(0.9, MIB), True),
         # A quarter of the size: the same share of a median broker.
         (replace(dear(4), size_ratio=0.25), False),
         # Ten times the messages, and they are worth a kilobyte each.
@@ -73,13 +73,13 @@ def slow_now(samples: Mapping[str, Sample], memory: SlowMemory | None = None) ->
         (replace(HEALTHY, age_s=1800), False),
         (replace(HEALTHY, age_s=1801), True),
         (replace(dear(4), age_s=1800), True),
-        (Sample(float("nan"), 250 * MIB), False),
-        (Sample(float("inf"), 250 * MIB), False),
-        (Sample(-1.0, 250 * MIB), False),
+        (SlownessSample(float("nan"), 250 * MIB), False),
+        (SlownessSample(float("inf"), 250 * MIB), False),
+        (SlownessSample(-1.0, 250 * MIB), False),
         (replace(HEALTHY, msg_rate=-200_000), False),
     ],
 )
-def test_slowness_is_judged_among_peers(sample: Sample, is_slow: bool) -> None:
+def test_slowness_is_judged_among_peers(sample: SlownessSample, is_slow: bool) -> None:
     assert slow_now({**healthy(4), "b5": sample}) == ({"b5"} if is_slow else set())
 
 
@@ -87,8 +87,8 @@ def test_between_two_nobody_can_say_who_is_odd() -> None:
     assert slow_now({**healthy(1), "b5": dear(9)}) == set()
     assert slow_now({**healthy(2), "b5": dear(9)}) == {"b5"}
     # An idle broker is not a peer; nor are those that report no usage.
-    assert slow_now({**healthy(1), "idle": Sample(0.01, 10), "b5": dear(9)}) == set()
-    mute = {f"b{number}": Sample(0.0, 250 * MIB) for number in range(4)}
+    assert slow_now({**healthy(1), "idle": SlownessSample(0.01, 10), "b5": dear(9)}) == set()
+    mute = {f"b{number}": SlownessSample(0.0, 250 * MIB) for number in range(4)}
     assert slow_now({**mute, "b5": dear(9)}) == set()
 
 
@@ -157,7 +157,7 @@ def test_a_broker_that_recovers_is_trusted_again_after_as_many_rounds() -> None:
     assert verdicts(watched(healthy(5), 46, REMOVING, memory), REMOVING)["b5"].can_receive
     assert not verdicts(watched(healthy(5), 45, REMOVING, memory), REMOVING)["b5"].can_receive
     # Drained, it has no traffic: so it comes back on trial.
-    empty = {**healthy(4), "b5": Sample(0.01, 0)}
+    empty = {**healthy(4), "b5": SlownessSample(0.01, 0)}
     assert verdicts(watched(empty, 46, REMOVING, memory), REMOVING)["b5"].can_receive
 
 
@@ -206,7 +206,7 @@ def test_the_last_broker_is_never_acted_on() -> None:
 
 
 def test_brokers_that_are_not_judged_do_not_count_for_the_tenth() -> None:
-    idle = {f"idle{number}": Sample(0.01, 10) for number in range(40)}
+    idle = {f"idle{number}": SlownessSample(0.01, 10) for number in range(40)}
     samples = {**healthy(10), "b1": dear(4), "b2": dear(4)}
     assert not any(
         each.can_receive is False for each in verdicts(watched(samples, 5), RULES).values()
@@ -218,7 +218,7 @@ def test_brokers_that_are_not_judged_do_not_count_for_the_tenth() -> None:
 def test_a_slow_broker_that_has_become_idle_still_counts() -> None:
     sick = {"b1": dear(4), "b2": dear(4)}
     memory = watched({**healthy(20), **sick}, 10)
-    idle = {key: Sample(0.01, 0) for key in sick}
+    idle = {key: SlownessSample(0.01, 0) for key in sick}
     found = verdicts(watched({**healthy(20), **idle}, 2, memory=memory), RULES)
     assert [found[key].trust for key in sick] == [Trust.DEMOTED, Trust.DEMOTED]
 
@@ -253,7 +253,7 @@ def test_of_very_many_only_some_are_named() -> None:
 
 def test_a_verdict_has_its_figures() -> None:
     memory = watched({**healthy(4), "b5": dear(4)}, 11)
-    found: Verdict = verdicts(memory, RULES)["b5"]
+    found: SlownessVerdict = verdicts(memory, RULES)["b5"]
     assert (found.score, found.is_drained) == (11, False)
     assert found.finding.cost == pytest.approx(0.5 / (62.5 * MIB))
     assert found.finding.peers_cost == pytest.approx(0.5 / (250 * MIB))
@@ -270,7 +270,7 @@ def test_where_the_detection_is_off_nothing_is_remembered_or_said() -> None:
 rates = st.one_of(st.floats(0, 2e9), st.just(0.0))
 samples_of_all = st.dictionaries(
     st.sampled_from([f"b{number}" for number in range(8)]),
-    st.builds(Sample, st.floats(0, 2), rates, st.floats(0, 1e6), st.floats(0.1, 8), rates),
+    st.builds(SlownessSample, st.floats(0, 2), rates, st.floats(0, 1e6), st.floats(0.1, 8), rates),
     max_size=8,
 )
 keen_rules = st.builds(
@@ -287,7 +287,7 @@ keen_rules = st.builds(
 
 @given(st.lists(samples_of_all, max_size=8), keen_rules)
 def test_scores_go_by_one_memory_is_bounded_and_the_few_are_acted_on(
-    rounds: list[dict[str, Sample]], rules: SlowRules
+    rounds: list[dict[str, SlownessSample]], rules: SlowRules
 ) -> None:
     memory = SlowMemory()
     for samples in rounds:
@@ -315,7 +315,7 @@ def test_scores_go_by_one_memory_is_bounded_and_the_few_are_acted_on(
 
 @given(samples_of_all, st.floats(0.2, 5))
 def test_the_order_of_the_input_and_the_unit_of_size_say_nothing(
-    samples: dict[str, Sample], factor: float
+    samples: dict[str, SlownessSample], factor: float
 ) -> None:
     turned = dict(reversed(samples.items()))
     assert observe(SlowMemory(), turned, RULES) == observe(SlowMemory(), samples, RULES)

@@ -10,7 +10,7 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
-from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.zookeeper.connection import StallFrame, StallWrites, Xids
@@ -157,7 +157,7 @@ def test_what_the_loop_reads_while_the_thread_looks_is_not_counted_twice() -> No
     assert loop.proofs == [(1.0, 2.0), (1.5, 9.0)]
 
 
-async def keeps_authority(given: StoreOptions) -> list[Action]:
+async def keeps_authority(given: StoreOptions) -> list[SessionAction]:
     """What the watcher did when its loop was busy for longer than the lease."""
     store = ZooKeeperStore(given)
     watcher = SessionWatcher(
@@ -169,7 +169,7 @@ async def keeps_authority(given: StoreOptions) -> list[Action]:
         tick_s=TICK_S,
         rng=random.Random(0),
     )
-    actions: list[Action] = []
+    actions: list[SessionAction] = []
     watcher.listen(actions.append)
     watcher.start()
     await store.start()
@@ -205,7 +205,7 @@ def test_a_loop_that_is_busy_for_longer_than_the_lease_keeps_its_authority(
     zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any], is_tls: bool
 ) -> None:
     async def work(given: StoreOptions) -> None:
-        assert await keeps_authority(given) == [Action.BEGIN]
+        assert await keeps_authority(given) == [SessionAction.BEGIN]
 
     options = StoreOptions(
         zookeeper.connect_string,
@@ -226,9 +226,9 @@ def test_without_writes_of_a_thread_authority_is_lost_until_two_heartbeats_are_c
 
     async def work(given: StoreOptions) -> None:
         assert (await keeps_authority(given))[:3] == [
-            Action.BEGIN,
-            Action.FENCE,
-            Action.SESSION_LOST,
+            SessionAction.BEGIN,
+            SessionAction.FENCE,
+            SessionAction.SESSION_LOST,
         ]
 
     options = StoreOptions(
