@@ -100,7 +100,8 @@ def test_every_route_is_there() -> None:
     serving = {inspect.unwrap(route.handler).__qualname__.partition(".")[0] for route in routes}
     written = {
         node.name
-        for file in (PACKAGE / "api").rglob("*.py")
+        for room in ("api", "attach", "console")
+        for file in (PACKAGE / room).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ClassDef) and node.name.endswith("Routes")
     }

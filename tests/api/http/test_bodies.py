@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-import broker_ctl.api
+import broker_ctl
 from broker_ctl.api.http import bodies
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.console.web import forms
@@ -18,7 +18,9 @@ from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S, eventually
 
-API: Final = Path(broker_ctl.api.__file__).parent
+PACKAGE: Final = Path(broker_ctl.__file__).parent
+# All that serves HTTP.
+ROOMS: Final = ("api", "attach", "console")
 READING: Final = {"content", "json", "multipart", "post", "read", "text"}
 REQUESTS: Final = {"received", "request"}
 SECURED: Final = ApiRules(
@@ -27,7 +29,7 @@ SECURED: Final = ApiRules(
 
 
 def readings() -> Iterator[tuple[str, str]]:
-    for file in API.rglob("*.py"):
+    for file in (path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.Attribute)
@@ -35,11 +37,11 @@ def readings() -> Iterator[tuple[str, str]]:
                 and node.value.id in REQUESTS
                 and node.attr in READING
             ):
-                yield file.relative_to(API).as_posix(), node.attr
+                yield file.relative_to(PACKAGE).as_posix(), node.attr
 
 
 def test_only_the_bounded_reader_reads_bodies() -> None:
-    assert set(readings()) == {("http/bodies.py", "content")}
+    assert set(readings()) == {("api/http/bodies.py", "content")}
 
 
 @pytest.fixture

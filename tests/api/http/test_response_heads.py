@@ -6,29 +6,31 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import broker_ctl.api
+import broker_ctl
 from tests.support.clusters.fake_services import Broker
 from tests.support.security.surface import ROUTES
 from tests.support.time.waiting import PATIENCE_S
 
-API = Path(broker_ctl.api.__file__).parent
+PACKAGE = Path(broker_ctl.__file__).parent
+# All that serves HTTP.
+ROOMS = ("api", "attach", "console")
 # Of aiohttp: they name it, and let browsers guess.
 THEIRS = {"FileResponse", "Response", "StreamResponse", "json_response"}
 BY_HAND = {
     # Classes of this package derive from them there.
-    ("http/responses.py", "Response"),
-    ("http/responses.py", "StreamResponse"),
+    ("api/http/responses.py", "Response"),
+    ("api/http/responses.py", "StreamResponse"),
 }
 
 
 def made_by_aiohttp() -> Iterator[tuple[str, str]]:
-    for file in API.rglob("*.py"):
+    for file in (path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(ast.Name("web"), name)) if name in THEIRS:
-                    yield file.relative_to(API).as_posix(), name
+                    yield file.relative_to(PACKAGE).as_posix(), name
                 case ast.ClassDef(bases=[ast.Attribute(ast.Name("web"), name)]) if name in THEIRS:
-                    yield file.relative_to(API).as_posix(), name
+                    yield file.relative_to(PACKAGE).as_posix(), name
 
 
 def test_no_handler_makes_a_response_of_aiohttp() -> None:
