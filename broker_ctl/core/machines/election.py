@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class ElectionState(StrEnum):
@@ -104,16 +104,4 @@ TRANSITIONS: Final[
     (_S.SUSPENDED, _E.RESIGN): (_S.RESIGNED, (_A.STEP_DOWN, _A.DELETE)),
 }
 
-
-def step(
-    state: ElectionState, event: ElectionEvent
-) -> tuple[ElectionState, tuple[ElectionAction, ...]]:
-    """The next state and what to do.
-
-    Raises:
-        InvalidTransition: the pair has no row.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("leadership", state, event) from None
+step: Final = StateMachine("leadership", TRANSITIONS).step

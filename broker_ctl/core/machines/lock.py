@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class LockState(StrEnum):
@@ -108,17 +108,7 @@ TRANSITIONS: Final[
     **{(ended, event): (ended, ()) for ended in (_S.LOST, _S.RELEASED) for event in _E},
 }
 
-
-def step(state: LockState, event: LockEvent) -> tuple[LockState, tuple[LockAction, ...]]:
-    """The next state and what to do.
-
-    Raises:
-        InvalidTransition: the pair has no row.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("lock", state, event) from None
+step: Final = StateMachine("lock", TRANSITIONS).step
 
 
 @dataclass(frozen=True, slots=True)

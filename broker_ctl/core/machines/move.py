@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class MoveState(StrEnum):
@@ -110,14 +110,4 @@ TRANSITIONS: Final[Mapping[tuple[MoveState, MoveEvent], Step]] = {
     (_S.ABORTING, _E.CLOSED): (_S.ABORTED, ()),
 }
 
-
-def step(state: MoveState, event: MoveEvent, story: str = "") -> Step:
-    """The next state and what to do: one action, or none at the end.
-
-    Raises:
-        InvalidTransition: the pair has no row; the error includes ``story``.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("move", state, event, story) from None
+step: Final = StateMachine("move", TRANSITIONS).step

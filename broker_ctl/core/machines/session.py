@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class SessionState(StrEnum):
@@ -95,16 +95,4 @@ TRANSITIONS: Final[
     (_S.EXPIRED, _E.CLOSED): (_S.CLOSED, ()),
 }
 
-
-def step(
-    state: SessionState, event: SessionMachineEvent
-) -> tuple[SessionState, tuple[SessionAction, ...]]:
-    """The next state and what to do.
-
-    Raises:
-        InvalidTransition: the pair has no row.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("session", state, event) from None
+step: Final = StateMachine("session", TRANSITIONS).step

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class SurgeState(StrEnum):
@@ -52,14 +52,4 @@ TRANSITIONS: Final[Mapping[tuple[SurgeState, SurgeEvent], SurgeState]] = {
     (_S.FOLLOWED, _E.LAPSED): _S.OVER,
 }
 
-
-def step(state: SurgeState, event: SurgeEvent, story: str = "") -> SurgeState:
-    """The next state.
-
-    Raises:
-        InvalidTransition: the pair has no row; the error includes ``story``.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("surge", state, event, story) from None
+step: Final = StateMachine("surge", TRANSITIONS).step

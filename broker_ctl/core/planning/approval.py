@@ -13,8 +13,8 @@ from typing import Final
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Skip, Split, Transfer, Unload
 from broker_ctl.core.cluster.directives import waits_its_turn
 from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.machines.table import StateMachine
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.errors import InvalidTransition
 
 
 class ApprovalState(StrEnum):
@@ -62,17 +62,7 @@ TRANSITIONS: Final[Mapping[tuple[ApprovalState, ApprovalEvent], ApprovalState]] 
 
 OPEN: Final = frozenset({_S.APPROVED, _S.CARRYING_OUT})
 
-
-def step(state: ApprovalState, event: ApprovalEvent, story: str = "") -> ApprovalState:
-    """The next state.
-
-    Raises:
-        InvalidTransition: the pair has no row; ``story`` is part of its text.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("approved plan", state, event, story) from None
+step: Final = StateMachine("approved plan", TRANSITIONS).step
 
 
 class Fate(StrEnum):

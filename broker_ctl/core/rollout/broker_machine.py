@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class BrokerRolloutState(StrEnum):
@@ -62,16 +62,4 @@ TRANSITIONS: Final[Mapping[tuple[BrokerRolloutState, BrokerRolloutEvent], Broker
 # In these a broker receives nothing.
 DRAINED: Final = frozenset({_S.DRAINING, _S.EMPTY, _S.RESTARTING, _S.CHECKING})
 
-
-def step(
-    state: BrokerRolloutState, event: BrokerRolloutEvent, story: str = ""
-) -> BrokerRolloutState:
-    """The next state of a broker.
-
-    Raises:
-        InvalidTransition: the pair has no row; the error includes ``story``.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("broker of a rollout", state, event, story) from None
+step: Final = StateMachine("broker of a rollout", TRANSITIONS).step

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from broker_ctl.errors import InvalidTransition
+from broker_ctl.core.machines.table import StateMachine
 
 
 class RolloutState(StrEnum):
@@ -67,14 +67,4 @@ HOLDING: Final = frozenset({_S.RUNNING, _S.PAUSED, _S.SETTLING})
 # In these it has ended: another may begin.
 ENDED: Final = frozenset({_S.DONE, _S.ABORTED})
 
-
-def step(state: RolloutState, event: RolloutEvent, story: str = "") -> RolloutState:
-    """The next state of a rollout.
-
-    Raises:
-        InvalidTransition: the pair has no row; the error includes ``story``.
-    """
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise InvalidTransition("rollout", state, event, story) from None
+step: Final = StateMachine("rollout", TRANSITIONS).step
