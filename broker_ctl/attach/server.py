@@ -170,8 +170,8 @@ class AttachedRoutes:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
         try:
             owner = await self._dependencies.nodes.owner_of(bundle)
-        except BrokerCtlError as met:
-            return row | {"note": f"{type(met).__name__}: {met}"}
+        except BrokerCtlError as error:
+            return row | {"note": f"{type(error).__name__}: {error}"}
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}
 
     async def brokers(self, _: web.Request) -> web.Response:

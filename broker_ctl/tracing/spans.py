@@ -141,8 +141,8 @@ def _inside(span: Span) -> Iterator[Span]:
     token, error = _current.set(span), ""
     try:
         yield span
-    except BaseException as met:
-        error = type(met).__name__
+    except BaseException as caught:
+        error = type(caught).__name__
         raise
     finally:
         _current.reset(token)

@@ -110,7 +110,7 @@ from broker_ctl.store.zookeeper.liveness import PingThread
 PingThread.look = lambda _: None
 """
 NO_WATCHDOG = """
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 
 LoopWatchdog.allows_ping = lambda *_: True
 """

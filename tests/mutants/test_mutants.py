@@ -41,7 +41,7 @@ ONCE_UNSEEN: Final = (
     "clock-stands-during-suspend",
 )
 HARMLESS: Final = Replace(
-    "broker_ctl/core/machines/watchdog.py",
+    "broker_ctl/core/machines/lease.py",
     "return min(now_s, turn_s + self.limit_s)",
     "return min(turn_s + self.limit_s, now_s)",
 )

@@ -104,8 +104,8 @@ class Unloads:
                     await self.own(bundle)
                 else:
                     await self._at(owner, bundle)
-            except BrokerCtlError as met:
-                failures.append(f"{bundle.range}: {met}")
+            except BrokerCtlError as error:
+                failures.append(f"{bundle.range}: {error}")
 
     async def _at(self, owner: Owner, bundle: Bundle) -> None:
         path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"

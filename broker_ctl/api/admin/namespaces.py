@@ -247,8 +247,8 @@ async def _group_in(request: web.Request) -> str:
         raise ApiError(400, f"Content-Type must be {_JSON}")
     try:
         value = await json_in(request)
-    except ApiError as met:
-        if met.status != 400:
+    except ApiError as error:
+        if error.status != 400:
             raise
         value = None
     if isinstance(value, str):

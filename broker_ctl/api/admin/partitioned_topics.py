@@ -76,8 +76,8 @@ class PartitionUnloads:
                 await self._close(partition, is_dry_run=is_dry_run)
             except (TopicMissing, NotOwner):
                 continue
-            except BrokerCtlError as met:
-                found.failures.append(f"{partition.local}: {met}")
+            except BrokerCtlError as error:
+                found.failures.append(f"{partition.local}: {error}")
             else:
                 found.closed += 1
 
@@ -138,8 +138,8 @@ class PartitionedTopicRoutes:
         note_change(request, after={"partitions": partitions, "properties": sorted(properties)})
         try:
             await self._topics.create(topic, partitions, properties, is_dry_run=is_dry)
-        except InvalidPolicy as met:
-            raise _refusal(406, met) from met
+        except InvalidPolicy as error:
+            raise _refusal(406, error) from error
         return report_dry_run() if is_dry else responses.no_content()
 
     async def show(self, request: web.Request) -> web.Response:
@@ -159,10 +159,10 @@ class PartitionedTopicRoutes:
         note_change(request, before=before, after={"partitions": partitions})
         try:
             await self._topics.update(topic, partitions, is_dry_run=is_dry)
-        except TopicMissing as met:
-            raise _refusal(409, met) from met
-        except InvalidPolicy as met:
-            raise _refusal(422, met) from met
+        except TopicMissing as error:
+            raise _refusal(409, error) from error
+        except InvalidPolicy as error:
+            raise _refusal(422, error) from error
         return report_dry_run() if is_dry else responses.no_content()
 
     @supports_dry_run

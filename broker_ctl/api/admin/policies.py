@@ -179,8 +179,8 @@ class PolicyRoutes:
 
             try:
                 await self._unloads.namespace(namespace, is_misplaced)
-            except ApiError as met:
-                stayed.append(f"{namespace}: {met}")
+            except ApiError as error:
+                stayed.append(f"{namespace}: {error}")
             except NamespaceMissing:
                 # It was deleted meanwhile.
                 continue

@@ -66,5 +66,5 @@ class QuotaRoutes:
             return None
         try:
             return await bundle_in(request, self._namespaces)
-        except BundleGone as met:
-            raise ApiError(404, str(met), kind="BundleGone") from met
+        except BundleGone as error:
+            raise ApiError(404, str(error), kind="BundleGone") from error

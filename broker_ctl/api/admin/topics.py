@@ -123,9 +123,9 @@ class TopicNames:
             if reply.status != 200:
                 raise HttpError(f"{path}: {reply.status}")
             return _names_in(reply.json(), namespace)
-        except (HttpError, CorruptRecord) as met:
-            reason = f"{urls.broker_id} did not report its topics of {namespace}: {met}"
-            raise ApiError(503, reason, kind="PeerUnreachable") from met
+        except (HttpError, CorruptRecord) as error:
+            reason = f"{urls.broker_id} did not report its topics of {namespace}: {error}"
+            raise ApiError(503, reason, kind="PeerUnreachable") from error
 
     async def _partitions(self, topic: Topic) -> list[str]:
         try:
@@ -262,8 +262,8 @@ class TopicRoutes:
             return redirect_to_broker(request, self._dependencies.cluster, owner.urls)
         try:
             await self._dependencies.topics.unload(bundle, topic, is_dry_run=is_dry)
-        except NotOwner as met:
+        except NotOwner as error:
             # The bundle was released between the check and the unload, and its topics were closed
             # with it.
-            raise TopicMissing(f"{topic} is not loaded: {met}") from met
+            raise TopicMissing(f"{topic} is not loaded: {error}") from error
         return report_dry_run() if is_dry else responses.no_content()

@@ -225,13 +225,13 @@ class Conversation:
             rates.spend(self.origin)
             if self.client is not None:
                 rates.spend_of_role(self.client.acting_role)
-        except TooManyRequests as met:
+        except TooManyRequests as error:
             why = ServerError.TooManyRequests
             self._commands.add(request.kind.name, why.name)
             self._audit.refuse_request(
-                RefusedSender(self.origin, self.client), request, why, str(met)
+                RefusedSender(self.origin, self.client), request, why, str(error)
             )
-            return replies.failure(request.kind, request.command.request_id, why, str(met))
+            return replies.failure(request.kind, request.command.request_id, why, str(error))
         return request
 
     def check_credentials(self) -> Challenge | Leave | None:

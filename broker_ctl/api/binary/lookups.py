@@ -95,8 +95,8 @@ class Lookups:
                         frame = await self._list(request)
                     case _:
                         frame = await self._count(request)
-        except BrokerCtlError as met:
-            return self._failure(request, server_error_of(met), str(met))
+        except BrokerCtlError as error:
+            return self._failure(request, server_error_of(error), str(error))
         except Exception:
             number = next(self._numbers)
             log.exception("binary request %d failed: %s", number, request.kind.name)

@@ -83,12 +83,12 @@ class InstructionRoutes:
         try:
             instruction = Instruction.parse(decode_object(await _body(request)))
             result = await replicas.handle(instruction)
-        except BrokerCtlError as met:
-            results.add(type(met).__name__)
-            if isinstance(met, CorruptRecord | NewerVersion):
-                return responses.error(400, type(met).__name__, str(met))
-            if isinstance(met, Fenced):
-                row = {"error": "Fenced", "reason": str(met)}
+        except BrokerCtlError as error:
+            results.add(type(error).__name__)
+            if isinstance(error, CorruptRecord | NewerVersion):
+                return responses.error(400, type(error).__name__, str(error))
+            if isinstance(error, Fenced):
+                row = {"error": "Fenced", "reason": str(error)}
                 epoch = replicas.newest_controller_epoch
                 return responses.json({**row, "controller_epoch": epoch}, 409)
             raise
@@ -184,8 +184,8 @@ class ControlRoutes:
         """Execute a command: 200 when it is done; 400, 409 and 503 name the error."""
         try:
             order = parse_order(request.match_info["verb"], await object_in(request))
-        except InvalidName as met:
-            return responses.error(400, "InvalidName", str(met))
+        except InvalidName as error:
+            return responses.error(400, "InvalidName", str(error))
         leader = self._dependencies.cluster.leader()
         note_change(
             request, after={**order.to_row(), "leader": "" if leader is None else leader[0]}
@@ -193,11 +193,11 @@ class ControlRoutes:
         orders = self._dependencies.instruments.api.orders
         try:
             reply = await self._services.commands.handle(order)
-        except BrokerCtlError as met:
-            kind = type(met).__name__
+        except BrokerCtlError as error:
+            kind = type(error).__name__
             orders.add(order.verb, kind)
-            if isinstance(met, OwnershipError | Fenced) and not met.can_retry:
-                return responses.error(409, kind, str(met))
+            if isinstance(error, OwnershipError | Fenced) and not error.can_retry:
+                return responses.error(409, kind, str(error))
             raise
         orders.add(order.verb, "done")
         return responses.json(dict(reply))
@@ -243,6 +243,6 @@ class ControlRoutes:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
         try:
             owner = await self._services.ownership.owner_of(bundle)
-        except BrokerCtlError as met:
-            return row | {"note": f"{type(met).__name__}: {met}"}
+        except BrokerCtlError as error:
+            return row | {"note": f"{type(error).__name__}: {error}"}
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}

@@ -40,8 +40,8 @@ class LeaderRoutes:
             return self._to_leader(request)
         try:
             return responses.json(dict(admin.explain(subject)))
-        except InvalidName as met:
-            raise ApiError(404, str(met), kind="InvalidName") from met
+        except InvalidName as error:
+            raise ApiError(404, str(error), kind="InvalidName") from error
 
     async def advise_size(self, request: web.Request) -> web.Response:
         """How many brokers the load needs, with ``growth_percent`` more; 503: not known yet."""

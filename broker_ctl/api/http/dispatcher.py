@@ -211,8 +211,8 @@ class Dispatcher:
                         response = self._respond_unrouted(request, found)
             else:
                 response = verdict
-        except Exception as met:  # noqa: BLE001  # each one becomes a response
-            response = self._error_renderer.render(request, met)
+        except Exception as error:  # noqa: BLE001  # each one becomes a response
+            response = self._error_renderer.render(request, error)
         self._audit.record(request, route, response)
         if not request.is_admitted:
             # The number of series is bounded, and these are open to everybody: a stranger who asked

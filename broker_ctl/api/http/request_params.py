@@ -151,8 +151,8 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
         raise ApiError(400, f"Content-Type must be {' or '.join(types)}")
     try:
         return codec.decode(body)
-    except CorruptRecord as met:
-        raise ApiError(400, f"the body is {met}") from met
+    except CorruptRecord as error:
+        raise ApiError(400, f"the body is {error}") from error
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:

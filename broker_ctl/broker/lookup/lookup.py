@@ -456,8 +456,8 @@ class Lookup:
                     return await self._find(
                         topic, authoritative, proof, is_preloading=is_preloading
                     )
-        except (TimeoutError, AuthorityLost, ConnectionLoss) as met:
-            is_back = authorised.is_connected and not isinstance(met, TimeoutError)
+        except (TimeoutError, AuthorityLost, ConnectionLoss) as error:
+            is_back = authorised.is_connected and not isinstance(error, TimeoutError)
             if is_back and not self._serves(topic):
                 raise
             with authorised.held():

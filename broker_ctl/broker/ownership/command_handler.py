@@ -191,10 +191,10 @@ class OwnTopics:
             return
         try:
             await self._dataplane.unload_topic(name)
-        except DataPlaneRefused as met:
+        except DataPlaneRefused as error:
             if name in await self._dataplane.topics(bundle):
                 raise
-            raise _not_loaded(name) from met
+            raise _not_loaded(name) from error
         log.info("unloaded topic %s on request of an operator", name)
 
     async def names(self, namespace: Namespace) -> list[str]:

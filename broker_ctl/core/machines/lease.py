@@ -1,22 +1,24 @@
-"""How long this broker may trust its session (docs: zookeeper-session-rules).
-
-The proof is a committed write. A server that lost its leader still answers pings, and a ping does
-not reach the leader's session timer. A committed heartbeat proves that the session was alive, and
-that everything its server had reported to the leader before had arrived. A follower reports the
-sessions that it has heard from with its answers to the leader's pings, twice per tick. So a
-heartbeat has certainly been reported if a later heartbeat is committed that was sent at least half
-a tick and some slack after the first one's answer. The session then lives at least for T after the
-first one was sent, less a margin for clock rates. Each heartbeat carries the time at which it was
-sent, never that of its answer.
-
-Assumption: the leader pings its followers on time. A leader whose pings stall for longer than a
-period while it still commits could end a session up to a period early.
-"""
+"""The lease: until when a broker has authority, and until when a busy event loop is spoken for."""
 
 from dataclasses import dataclass, replace
 from typing import Final
 
 from broker_ctl.errors import SettingsError
+
+# How long this broker may trust its session (docs: zookeeper-session-rules).
+#
+# The proof is a committed write. A server that lost its leader still answers pings, and a ping
+# does not reach the leader's session timer. A committed heartbeat proves that the session was
+# alive, and that everything its server had reported to the leader before had arrived. A follower
+# reports the sessions that it has heard from with its answers to the leader's pings, twice per
+# tick. So a heartbeat has certainly been reported if a later heartbeat is committed that was sent
+# at least half a tick and some slack after the first one's answer. The session then lives at
+# least for T after the first one was sent, less a margin for clock rates. Each heartbeat carries
+# the time at which it was sent, never that of its answer.
+#
+# Assumption: the leader pings its followers on time. A leader whose pings stall for longer than a
+# period while it still commits could end a session up to a period early.
+
 
 _MARGIN_S: Final = 0.25
 _MARGIN_RATIO: Final = 0.01
@@ -114,3 +116,29 @@ class Lease:
     def remaining_s(self, now_s: float) -> float:
         """Seconds until the deadline; negative past it."""
         return self.deadline_s - now_s
+
+
+# How long the session of a busy event loop is kept alive (docs: busy-loop).
+#
+# While the loop is busy, a thread sends its pings and heartbeats. A loop that has died looks like
+# a busy one, so the thread sends none after a limit, and the session expires.
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWatchdog:
+    """``limit_s``: longest time since the loop's last turn in which anything is sent for it."""
+
+    limit_s: float
+
+    def pings_until_s(self, turn_s: float, now_s: float) -> float:
+        """The newest time, ``now_s`` at most, at which a ping was allowed.
+
+        Args:
+            turn_s: last time at which the loop has certainly run.
+            now_s: the present, on the same clock.
+        """
+        return min(now_s, turn_s + self.limit_s)
+
+    def allows_ping(self, turn_s: float, now_s: float) -> bool:
+        """Whether a ping may be sent at ``now_s``."""
+        return self.pings_until_s(turn_s, now_s) >= now_s

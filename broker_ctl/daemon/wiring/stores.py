@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.daemon.wiring.keys import identity_of, newest_context, newest_identity
 from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import CorruptRecord, StartError, StoreError

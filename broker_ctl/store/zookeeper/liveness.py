@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection, StallFrame, StallWrites
 

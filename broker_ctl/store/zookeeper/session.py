@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from broker_ctl import errors
 from broker_ctl.addresses import Server
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.store.interface import NO_SESSION, SavedSession, SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access import ANONYMOUS, ProvenIdentity

@@ -8,7 +8,7 @@ from typing import Final
 
 from broker_ctl import errors
 from broker_ctl.addresses import look_up_all
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.store.interface import (
     ANY_VERSION,
     NO_SESSION,

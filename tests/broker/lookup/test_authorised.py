@@ -52,8 +52,8 @@ class Scene:
         async def run() -> None:
             try:
                 await work
-            except (AuthorityLost, TimeoutError, KeyError, asyncio.CancelledError) as met:
-                kind = type(met).__name__
+            except (AuthorityLost, TimeoutError, KeyError, asyncio.CancelledError) as error:
+                kind = type(error).__name__
             else:
                 kind = "done"
             own = asyncio.current_task()
@@ -165,8 +165,8 @@ async def test_blocks_within_blocks_end_as_one() -> None:
         with scene.authorised.held():
             try:
                 await scene.wait_in_block()
-            except BaseException as met:
-                inner.append(type(met))
+            except BaseException as error:
+                inner.append(type(error))
                 raise
 
     task = scene.task(twice(), "a")

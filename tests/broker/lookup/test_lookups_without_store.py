@@ -28,8 +28,8 @@ async def _timed(door: Door, topic: Topic) -> tuple[Connect | Redirect | PeerClu
     began_s = door.broker.clock.now_s()
     try:
         answer: Connect | Redirect | PeerCluster | str = await door.lookup.find(topic)
-    except (AuthorityLost, BundleMoving) as met:
-        answer = type(met).__name__
+    except (AuthorityLost, BundleMoving) as error:
+        answer = type(error).__name__
     return answer, door.broker.clock.now_s() - began_s
 
 

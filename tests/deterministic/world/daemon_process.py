@@ -11,7 +11,7 @@ from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.coordination.membership.cluster import Peers
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.core.model.names import Bundle

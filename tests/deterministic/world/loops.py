@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")

@@ -8,7 +8,7 @@ _LEASE: Final = "core/machines/lease.py"
 _BEATS: Final = "coordination/heartbeats.py"
 _WATCHER: Final = "coordination/session.py"
 _STALLS: Final = "store/zookeeper/connection.py"
-_WATCHDOG: Final = "core/machines/watchdog.py"
+_WATCHDOG: Final = "core/machines/lease.py"
 _MACHINE: Final = "core/machines/session.py"
 
 _PURE: Final = unit("core/machines/test_lease.py")

@@ -137,14 +137,14 @@ class Authorizer:
         """
         try:
             verdict = self._judge(request, route, access)
-        except StartWanted as met:
+        except StartWanted as error:
             # Not a stranger: a broker, which repeats it signed for this start.
-            wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(met))
-            wanted.headers[START_HEADER] = met.start
+            wanted = responses.error(HTTPStatus.TOO_EARLY, "StartWanted", str(error))
+            wanted.headers[START_HEADER] = error.start
             return wanted
-        except SignatureRefused as met:
-            verdict = responses.error(401, "Unauthorized", str(met))
-            self._rejected.record(request, verdict.status, str(met))
+        except SignatureRefused as error:
+            verdict = responses.error(401, "Unauthorized", str(error))
+            self._rejected.record(request, verdict.status, str(error))
             return verdict
         if verdict is None or isinstance(verdict, Undecided):
             return verdict

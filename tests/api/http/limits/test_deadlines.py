@@ -27,8 +27,8 @@ class Scene:
             try:
                 with self.deadlines.within(limit_s):
                     await work
-            except (BrokerCtlError, TimeoutError, KeyError, asyncio.CancelledError) as met:
-                what = f"{type(met).__name__}({met})"
+            except (BrokerCtlError, TimeoutError, KeyError, asyncio.CancelledError) as error:
+                what = f"{type(error).__name__}({error})"
             else:
                 what = "done"
             own = asyncio.current_task()

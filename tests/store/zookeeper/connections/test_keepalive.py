@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection, Xids

@@ -10,8 +10,8 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
+from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.core.machines.session import SessionAction
-from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.lab.time import ManualClock
 from broker_ctl.store.zookeeper.connection import StallFrame, StallWrites, Xids
 from broker_ctl.store.zookeeper.liveness import PingThread
