@@ -164,14 +164,14 @@ import sys
 from pathlib import Path
 from broker_ctl.core.partitions.values import TopicPartition
 from broker_ctl.lab.replication.storage import DirectoryStorage
-from broker_ctl.lab.replication.log import Record
+from broker_ctl.lab.replication.log import LogRecord
 from broker_ctl.lab.replication.storage import Holding
 storage = DirectoryStorage(Path(sys.argv[1]))
 storage.load()
 orders = TopicPartition("orders", 0)
 for number in range(1 << 30):
     storage.hold([Holding(orders, "id", number)])
-    storage.append(orders, [Record(number, b"%d" % number)])
+    storage.append(orders, [LogRecord(number, b"%d" % number)])
     print(number, flush=True)
 """
 

@@ -290,7 +290,7 @@ WIRED: Final = (
         (*NUMBERED, "stateChangeTransport=zkqueue"),
     ),
     Wired("replicaPollMillis", "501", {"ReplicaDependencies.poll_s": 1}, NUMBERED),
-    Wired("controlledShutdownEnabled", "false", {"Partitions.shutdown": 1}, NUMBERED),
+    Wired("controlledShutdownEnabled", "false", {"PartitionParts.shutdown": 1}, NUMBERED),
     Wired("controlledShutdownMaxRetries", "4", {"ShutdownRules.max_retries": 1}, NUMBERED),
     Wired("controlledShutdownRetryBackoffMs", "1001", {"ShutdownRules.backoff_s": 1}, NUMBERED),
     Wired(
