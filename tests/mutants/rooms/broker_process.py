@@ -86,7 +86,7 @@ BROKER_PROCESS: Final[tuple[Mutant, ...]] = (
         "return max(0, int((self.deadline_s - now_s) * 1000) + 1)",
         _KEPT,
         _CALLED,
-        unit("dataplane/conformance"),
+        unit("lab/conformance"),
     ),
     plant(
         "authority-without-a-deadline",
@@ -123,7 +123,7 @@ BROKER_PROCESS: Final[tuple[Mutant, ...]] = (
         "self._next_call + 1",
         "self._next_call",
         _CALLED,
-        unit("dataplane/conformance"),
+        unit("lab/conformance"),
         _LATE,
     ),
     plant(

@@ -15,7 +15,7 @@ _TABLE: Final = "lab/replication/plane.py"
 _ELECTED: Final = unit("core/partitions")
 _CONTROLLED: Final = unit("controller/store", "controller/state", "controller")
 _REPLICAS: Final = unit("broker/replicas")
-_LED: Final = unit("dataplane/replication")
+_LED: Final = unit("lab/replication")
 _LATE: Final = schedules(0, 64)
 
 PARTITIONS: Final[tuple[Mutant, ...]] = (

@@ -68,7 +68,7 @@ except EmbeddedError as error:
 
 def test_missing_java_and_missing_wheels_are_reported_with_the_remedy(tmp_path: Path) -> None:
     fake_java(tmp_path, "11.0.2")
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     said = subprocess.run(
         [sys.executable, "-I", "-S", "-c", BARE, str(root), str(tmp_path)],
         capture_output=True,
