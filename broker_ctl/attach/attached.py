@@ -11,10 +11,10 @@ from typing import Final
 from broker_ctl.attach.admin import PulsarAdmin
 from broker_ctl.attach.admin_source import AdminSource
 from broker_ctl.attach.cluster import ClusterNodes
-from broker_ctl.attach.executor import Attachment
 from broker_ctl.attach.foreign_balancer import ClusterBalancer
 from broker_ctl.attach.metadata_source import Cause, ClusterSource, MetadataSource
 from broker_ctl.attach.projection.projection import ClusterProjection
+from broker_ctl.attach.pulsar_executor import Attachment
 from broker_ctl.attach.server import AttachedApiServer, AttachedDependencies
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
 from broker_ctl.balancer.context.decisions import DecisionLog, LeaderHistory
@@ -35,7 +35,7 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.keys import bind_secrets, cluster_tls, pulsar_token
-from broker_ctl.daemon.wiring.rules import api_rules, leader_rules
+from broker_ctl.daemon.wiring.part_rules import api_rules, leader_rules
 from broker_ctl.daemon.wiring.security import (
     bind_audit_log,
     bind_cluster_keys,

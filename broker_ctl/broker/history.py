@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
-from broker_ctl.core.history.catalog import Stamp, line_of, packed_line_of
 from broker_ctl.core.history.columns import RowKind, RowT
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
+from broker_ctl.core.history.row_kinds import Stamp, line_of, packed_line_of
 from broker_ctl.core.model.counting import batched
 from broker_ctl.tasks import TaskScope
 

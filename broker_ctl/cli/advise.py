@@ -10,7 +10,7 @@ from broker_ctl.cli.runtime.output import echo, echo_json, output_option, print_
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import VerbGroup
 from broker_ctl.core.planning.size import SizeRules
-from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.rules.leader_rules import BalanceRules
 
 # Options of the commands that advise on the size of a cluster by history.
 

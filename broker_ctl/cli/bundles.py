@@ -364,7 +364,7 @@ def _throughput(row: Mapping[str, Any]) -> float:
 
 def _list_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """One line of the table."""
-    from broker_ctl.core.rules.rules import MIB
+    from broker_ctl.core.rules.leader_rules import MIB
 
     throughput = row["throughput_bytes_per_s"]
     mib = None if throughput is None else throughput / MIB

@@ -90,7 +90,7 @@ def contestant_of(
     """
     if policy != SETTINGS:
         return POLICIES[policy]()
-    from broker_ctl.daemon.wiring.rules import leader_rules
+    from broker_ctl.daemon.wiring.part_rules import leader_rules
     from broker_ctl.settings.sources import load
 
     # A leader has one pace, whatever its strategies.

@@ -15,8 +15,8 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import alone, local_path, path_exists, resolve_location
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.merging import compact_locked
-from broker_ctl.pipeline.open_tables.catalog import OpenTables
 from broker_ctl.pipeline.open_tables.sink import OpenSink
+from broker_ctl.pipeline.open_tables.tables import OpenTables
 from broker_ctl.pipeline.session import sentence_of, translate_spark_errors
 from broker_ctl.pipeline.settings import Format, PipelineSettings
 from broker_ctl.pipeline.sinks import Sink

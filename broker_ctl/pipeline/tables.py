@@ -29,8 +29,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from broker_ctl.core.history.catalog import KINDS, STAMP
 from broker_ctl.core.history.columns import Column, ColumnType, Doc, RowKind, kind
+from broker_ctl.core.history.row_kinds import KINDS, STAMP
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import delete, glob_files, literal, path_exists
 

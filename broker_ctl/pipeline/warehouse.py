@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.location import Location
-from broker_ctl.pipeline.open_tables.catalog import OpenTables
+from broker_ctl.pipeline.open_tables.tables import OpenTables
 from broker_ctl.pipeline.reading.hourly import PARTS, SUMS, HourTask, sum_hours, sum_parts
 from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, BatchRow, Table, part_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from broker_ctl.core.machines.lease import LeaseRules
-from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.core.strategies.shedding_strategies import BALANCE, SHEDDING
 from broker_ctl.settings.addresses import StoreUrl, is_loopback
 
 

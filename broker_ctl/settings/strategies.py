@@ -19,9 +19,9 @@ from inspect import isgeneratorfunction
 from typing import Any, Final, TypeVar
 
 from broker_ctl.core.model.counting import Catalog
-from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT, PlacementPolicy
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy, SheddingSequence
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
 from broker_ctl.errors import SettingsError
 
 _T = TypeVar("_T")

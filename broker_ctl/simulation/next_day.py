@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from broker_ctl.core.cluster.columns import Floats
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.core.strategies.balance.profile import (
     HOURS,
     ProfilePlacement,

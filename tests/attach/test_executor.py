@@ -10,9 +10,9 @@ import pytest
 from broker_ctl.attach import outcome_verifier
 from broker_ctl.attach.admin import PulsarAdmin
 from broker_ctl.attach.cluster import ClusterNodes
-from broker_ctl.attach.executor import Attachment
 from broker_ctl.attach.foreign_balancer import ClusterBalancer
 from broker_ctl.attach.metadata_source import MetadataSource
+from broker_ctl.attach.pulsar_executor import Attachment
 from broker_ctl.balancer.context.decisions import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, LeaderRules, OwnMoves
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner

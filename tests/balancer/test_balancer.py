@@ -10,7 +10,7 @@ from broker_ctl.balancer.statistics import unevenness
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import BundleGone, InvalidName, NoBroker, NoLeader, PeerRefused
 from broker_ctl.store import paths

@@ -15,7 +15,7 @@ import pytest
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
+from broker_ctl.core.strategies.shedding_strategies import BALANCE, SHEDDING
 from broker_ctl.errors import BundleGone
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import OwnerNode

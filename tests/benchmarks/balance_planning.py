@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.headroom import imbalance_bound
 from broker_ctl.core.strategies.balance.planner import apply_moves, load_of, relieve
 from broker_ctl.core.strategies.balance.problem import Allocation, BalanceProblem

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.leader_rules import MIB
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN
 from tests.support.http.web_server import free_port

@@ -12,8 +12,8 @@ from broker_ctl.api.openapi.declared import DECLARED
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.core.history.catalog import KINDS, SESSION_EVENTS, Stamp, line_of, parse_line
 from broker_ctl.core.history.columns import ColumnType
+from broker_ctl.core.history.row_kinds import KINDS, SESSION_EVENTS, Stamp, line_of, parse_line
 from broker_ctl.core.model.commands import AcquireBundle, parse_order
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.partitions.instructions import Instruction

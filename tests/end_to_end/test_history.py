@@ -11,7 +11,7 @@ import pytest
 
 from broker_ctl.broker.history import SegmentRules, Segments
 from broker_ctl.cli.demo_cluster import SETTINGS
-from broker_ctl.core.history.catalog import KINDS, ParsedLine, Stamp
+from broker_ctl.core.history.row_kinds import KINDS, ParsedLine, Stamp
 from broker_ctl.core.model.names import RING_HIGH, BundleRange, Namespace, Topic
 from broker_ctl.http_client import HttpClient
 from broker_ctl.lab.embedded.daemons import DaemonProcess

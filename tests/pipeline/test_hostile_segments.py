@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.history.catalog import SESSION_EVENTS
+from broker_ctl.core.history.row_kinds import SESSION_EVENTS
 from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.catalog import BUNDLE_LOADS, OWNERSHIP_CHANGES, SESSION_EVENTS
+from broker_ctl.core.history.row_kinds import BUNDLE_LOADS, OWNERSHIP_CHANGES, SESSION_EVENTS
 from broker_ctl.core.history.rows import BundleLoadRow, OwnershipChangeRow, SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.history.catalog import BUNDLE_LOADS, SESSION_EVENTS
+from broker_ctl.core.history.row_kinds import BUNDLE_LOADS, SESSION_EVENTS
 from broker_ctl.core.history.rows import BundleLoadRow, SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import merging, tables

@@ -6,7 +6,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_ctl.core.history.catalog import OWNERSHIP_CHANGES, SESSION_EVENTS
+from broker_ctl.core.history.row_kinds import OWNERSHIP_CHANGES, SESSION_EVENTS
 from broker_ctl.core.history.rows import OwnershipChangeRow, SessionEventRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.reading.task import SegmentTask

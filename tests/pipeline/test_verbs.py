@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from broker_ctl.cli.main import main
-from broker_ctl.core.history.catalog import BUNDLE_LOADS
+from broker_ctl.core.history.row_kinds import BUNDLE_LOADS
 from broker_ctl.core.history.rows import BundleLoadRow
 from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.profile_sql import profile_of_lines, profile_of_tables

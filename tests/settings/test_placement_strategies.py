@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import Settings

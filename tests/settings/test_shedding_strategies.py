@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.planning.cycle import CycleMemory, decide
-from broker_ctl.core.rules.rules import SheddingRules
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.planning.decide import CycleMemory, decide
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
 from broker_ctl.core.strategies.shedding.policy import SheddingSequence
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder, ThresholdShedder
-from broker_ctl.daemon.wiring.rules import leader_rules, shedding_rules
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
+from broker_ctl.daemon.wiring.part_rules import leader_rules, shedding_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load, with_dynamic

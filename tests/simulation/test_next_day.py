@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.core.strategies.balance.profile import ProfileRules
 from broker_ctl.simulation.model.scenario import ReplayPace, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, next_day, plan_day, profile_of

@@ -20,7 +20,7 @@ from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, Maintenanc
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.planning.cycle import plan_proposals
+from broker_ctl.core.planning.decide import plan_proposals
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.core.strategies.placement.pipeline import healing_proposals, misplaced_bundles
 from broker_ctl.errors import OrderConflict

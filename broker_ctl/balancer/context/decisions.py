@@ -15,8 +15,8 @@ from broker_ctl.codec import encode
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.cluster.decisions import Assign, Decision, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.history.catalog import DECISIONS, POLICY_MEMORY, POLICY_VERSIONS
 from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, memory_in_bounds, rows_of_view
+from broker_ctl.core.history.row_kinds import DECISIONS, POLICY_MEMORY, POLICY_VERSIONS
 from broker_ctl.core.history.rows import (
     JournalEntry,
     Outcome,

@@ -22,8 +22,8 @@ from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.core.rules.rules import NO_SURGES, SurgeRules
+from broker_ctl.core.planning.decide import CycleRules
+from broker_ctl.core.rules.leader_rules import NO_SURGES, SurgeRules
 from broker_ctl.errors import BundleMoving
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.broker_ctl import MoveNode

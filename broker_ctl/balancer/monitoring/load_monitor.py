@@ -18,7 +18,7 @@ from broker_ctl.core.machines.surge import SurgeEvent, SurgeState
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BundleLoad, BundleStats, ResourceQuota, sample_weight
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
-from broker_ctl.core.rules.rules import NO_SURGES, SurgeRules
+from broker_ctl.core.rules.leader_rules import NO_SURGES, SurgeRules
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned

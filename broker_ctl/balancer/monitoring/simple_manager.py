@@ -16,7 +16,7 @@ from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import SimpleRules
+from broker_ctl.core.rules.leader_rules import SimpleRules
 from broker_ctl.core.strategies.simple import (
     Factors,
     QuotaBook,

@@ -27,7 +27,7 @@ from broker_ctl.core.planning.approval import (
     record_results,
     step,
 )
-from broker_ctl.core.planning.cycle import plan_proposals
+from broker_ctl.core.planning.decide import plan_proposals
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import (
     CorruptRecord,

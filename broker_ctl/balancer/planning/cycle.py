@@ -19,7 +19,7 @@ from broker_ctl.core.history.rows import BalancePoint, Outcome
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.counting import batched, splitmix64
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.planning.cycle import (
+from broker_ctl.core.planning.decide import (
     CycleMemory,
     is_cut_short,
     plan_proposals,

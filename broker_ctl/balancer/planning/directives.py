@@ -25,7 +25,7 @@ from broker_ctl.core.cluster.directives import (
     waits_its_turn,
 )
 from broker_ctl.core.history.rows import Outcome
-from broker_ctl.core.planning.cycle import plan_proposals
+from broker_ctl.core.planning.decide import plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
 from broker_ctl.errors import (
     BadVersion,

@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleLoad, LoadVector, UsageWeights, max_usage
 from broker_ctl.core.model.names import PERSISTENT, Bundle
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import required_broker
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.core.strategies.placement.strategies import PlacementPolicy

@@ -29,7 +29,7 @@ from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
 from broker_ctl.errors import AuthorityLost, BundleMoving, Draining
 from broker_ctl.instruments.balancing import OwnershipInstruments

@@ -15,7 +15,7 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.history.rows import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Bundle, Namespace, Ring, ring_hash
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
     BY_TRAFFIC,
     SPLITTING,

@@ -14,7 +14,7 @@ import click
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.replays import SETTINGS, contestant_of
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.results import Candidate
 from broker_ctl.pipeline.backtest.sweeps import Dimension, Point

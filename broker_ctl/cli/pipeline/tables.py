@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from broker_ctl.pipeline.merging import Merged
-    from broker_ctl.pipeline.open_tables.catalog import OpenTables
+    from broker_ctl.pipeline.open_tables.tables import OpenTables
     from broker_ctl.pipeline.open_tables.upkeep import Kept
     from broker_ctl.pipeline.tables import BatchRow
 
@@ -113,7 +113,7 @@ def show(engine: Engine, merged: "list[Merged]") -> None:
 def open_tables(engine: Engine, spark: "SparkSession", tables: str) -> "OpenTables | None":
     """The tables, if their format is an open one."""
     from broker_ctl.pipeline.location import Location
-    from broker_ctl.pipeline.open_tables.catalog import OpenTables
+    from broker_ctl.pipeline.open_tables.tables import OpenTables
 
     location = Location.of(engine.location(tables))
     return None if location.format is Format.PARQUET else OpenTables(spark, location)

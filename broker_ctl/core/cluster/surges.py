@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.core.machines.surge import SurgeEvent, SurgeState, step
 from broker_ctl.core.model.load import throughput_text
-from broker_ctl.core.rules.rules import SurgeRules
+from broker_ctl.core.rules.leader_rules import SurgeRules
 
 # Recognises surges: traffic that grows many times within a minute (docs: load-balancing).
 #

@@ -35,7 +35,7 @@ from broker_ctl.core.model.names import (
     Ring,
     TopicPartitions,
 )
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 
 # `ClusterView`: the frozen snapshot of the cluster, on which every policy decides.
 #

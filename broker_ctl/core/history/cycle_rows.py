@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.columns import RowKind
+from broker_ctl.core.history.row_kinds import (
     BROKER_LOADS,
     BUNDLE_BOUNDARIES,
     BUNDLE_LOADS,
     CAPACITIES,
 )
-from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.rows import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.planning.cycle import usage_averages
+from broker_ctl.core.planning.decide import usage_averages
 from broker_ctl.core.strategies.shedding.policy import Memory
 
 # Maximum number of rows in a packed line: encoding takes about a millisecond and 25 kB.

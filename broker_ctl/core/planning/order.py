@@ -12,8 +12,8 @@ from broker_ctl.core.cluster.decisions import Action, Assign, Reason, Skip, Tran
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.core.model.names import Bundle
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.rules.limits import MEASURES
-from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.balance.demands import Demand, Resources
 
 # The room that limits of brokers and caps of topics leave while moves are under way.

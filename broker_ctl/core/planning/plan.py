@@ -23,7 +23,7 @@ from broker_ctl.core.model.load import throughput_text
 from broker_ctl.core.model.names import Bundle, Namespace
 from broker_ctl.core.planning.invariants import check
 from broker_ctl.core.planning.order import PlanOrder
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult
 from broker_ctl.core.strategies.placement.pipeline import (
     alternative_receivers,

@@ -7,7 +7,7 @@ from math import ceil, fsum, isfinite
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.rules.leader_rules import BalanceRules
 from broker_ctl.core.strategies.balance.demands import Resources
 
 # How many brokers the cluster needs: now, for growth, and after a loss.

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from broker_ctl.core.cluster.decisions import Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.planning.drain_forecast import drained_view
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 from broker_ctl.errors import OrderConflict
 

@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView, until_text
 from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import MergeRules, SplitRules
+from broker_ctl.core.rules.leader_rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import LIMIT_KEYS, max_bundle_usage
 
 _REST_KEY: Final = "loadBalancerBundleMergeCoolDownMinutes"

@@ -18,7 +18,12 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import PlacementRules, SheddingRules, SimpleRules, SimpleStrategy
+from broker_ctl.core.rules.leader_rules import (
+    PlacementRules,
+    SheddingRules,
+    SimpleRules,
+    SimpleStrategy,
+)
 from broker_ctl.core.strategies.placement.strategies import Choice
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory, permanent_obstacle
 

@@ -18,7 +18,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.rules import api_rules
+from broker_ctl.daemon.wiring.part_rules import api_rules
 from broker_ctl.daemon.wiring.security import build_authentication
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context

@@ -15,6 +15,7 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.keys import peer_tls
+from broker_ctl.daemon.wiring.part_rules import api_rules, leader_rules, split_rules
 from broker_ctl.daemon.wiring.partitions import PartitionParts
 from broker_ctl.daemon.wiring.peers import (
     broker_certificates,
@@ -22,7 +23,6 @@ from broker_ctl.daemon.wiring.peers import (
     peer_requests,
     peer_signer,
 )
-from broker_ctl.daemon.wiring.rules import api_rules, leader_rules, split_rules
 from broker_ctl.daemon.wiring.security import needs_dual_authorization, requires_signatures
 from broker_ctl.daemon.wiring.services import (
     Coordination,

@@ -14,7 +14,7 @@ from broker_ctl.core.model.load import BrokerLoad
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.strategies.simple import is_overloaded, is_underloaded
 from broker_ctl.daemon.wiring.keys import dataplane_secret, rotating_replication_contexts
-from broker_ctl.daemon.wiring.rules import simple_rules
+from broker_ctl.daemon.wiring.part_rules import simple_rules
 from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.dataplane.webhook.replica_wire import ReplicaPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane, WebhookReplicas

@@ -13,7 +13,7 @@ from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.codec import encode
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.row_kinds import (
     AUDIT_EVENTS,
     LEADER_EPOCHS,
     OWNERSHIP_CHANGES,

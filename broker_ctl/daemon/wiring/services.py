@@ -45,8 +45,8 @@ from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.dataplanes import report_form, report_rules, usage_source
 from broker_ctl.daemon.wiring.foundation import Foundation, grouped, while_leading
 from broker_ctl.daemon.wiring.history import build_history, owner_change_recorder
+from broker_ctl.daemon.wiring.part_rules import leader_rules, reclaim_grace_s, split_rules
 from broker_ctl.daemon.wiring.peers import placement_proofs
-from broker_ctl.daemon.wiring.rules import leader_rules, reclaim_grace_s, split_rules
 from broker_ctl.dataplane.bundles.interface import Authority, DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.settings.effect import fingerprints

@@ -24,7 +24,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.metadata import BatchFlush
 from broker_ctl.settings.subjects.session import OwnershipAuthority
 from broker_ctl.store import paths
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import NO_SESSION, BulkStore, MetadataStore, SavedSession

@@ -10,13 +10,13 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Final
 
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.cycle_rows import Batch
+from broker_ctl.core.history.row_kinds import (
     BROKER_LOADS,
     BUNDLE_BOUNDARIES,
     BUNDLE_LOADS,
     CAPACITIES,
 )
-from broker_ctl.core.history.cycle_rows import Batch
 from broker_ctl.core.history.rows import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, Namespace
 

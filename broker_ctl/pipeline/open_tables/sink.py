@@ -7,7 +7,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.open_tables.catalog import OpenTables, columns_of
+from broker_ctl.pipeline.open_tables.tables import OpenTables, columns_of
 from broker_ctl.pipeline.reading.judging import UNREADABLE, too_large
 from broker_ctl.pipeline.reading.task import ROWS, WHOLE, RowTask, rows_of, unpack_rows
 from broker_ctl.pipeline.session import caching

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.open_tables.catalog import TABLES, OpenTables
+from broker_ctl.pipeline.open_tables.tables import TABLES, OpenTables
 from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.settings import Format
 from broker_ctl.pipeline.tables import BATCH, DAY, LINES, SEGMENTS, Table

@@ -16,8 +16,8 @@ from pyarrow import fs
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, RowKind
+from broker_ctl.core.history.row_kinds import KINDS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.directories import escape
 from broker_ctl.pipeline.reading.judging import Judged

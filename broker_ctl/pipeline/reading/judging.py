@@ -7,8 +7,8 @@ from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.codec import decode
-from broker_ctl.core.history.catalog import KINDS, STAMP
 from broker_ctl.core.history.columns import Column, ColumnType, RowKind, is_of
+from broker_ctl.core.history.row_kinds import KINDS, STAMP
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.pipeline.directories import directory_fault
 

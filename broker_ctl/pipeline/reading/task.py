@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DateType, LongType, StringType, StructField, StructType
 
-from broker_ctl.core.history.catalog import KINDS
+from broker_ctl.core.history.row_kinds import KINDS
 from broker_ctl.errors import CorruptRecord, PipelineError
 from broker_ctl.pipeline.reading.files import (
     TableFiles,

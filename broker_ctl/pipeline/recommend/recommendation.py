@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from broker_ctl.core.model.broker import printable
-from broker_ctl.core.strategies.catalog import BALANCE
+from broker_ctl.core.strategies.shedding_strategies import BALANCE
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.results import Named
 from broker_ctl.pipeline.recommend.evidence import Findings

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.planner import relieve
 from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 from broker_ctl.core.strategies.balance.profile import HOURS, NOBODY, profile_placement

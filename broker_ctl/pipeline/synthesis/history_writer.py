@@ -5,7 +5,14 @@ from typing import Any, Final
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Split
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.columns import RowKind
+from broker_ctl.core.history.cycle_rows import (
+    NOTHING_REPORTED,
+    ReportedRows,
+    memory_in_bounds,
+    rows_of_view,
+)
+from broker_ctl.core.history.row_kinds import (
     BROKER_LOADS,
     DECISIONS,
     LEADER_EPOCHS,
@@ -13,13 +20,6 @@ from broker_ctl.core.history.catalog import (
     POLICY_MEMORY,
     POLICY_VERSIONS,
     SESSION_EVENTS,
-)
-from broker_ctl.core.history.columns import RowKind
-from broker_ctl.core.history.cycle_rows import (
-    NOTHING_REPORTED,
-    ReportedRows,
-    memory_in_bounds,
-    rows_of_view,
 )
 from broker_ctl.core.history.rows import (
     ElectionName,

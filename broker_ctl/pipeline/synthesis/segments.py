@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.history.catalog import Stamp
 from broker_ctl.core.history.columns import RowKind
 from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
+from broker_ctl.core.history.row_kinds import Stamp
 from broker_ctl.core.model.counting import batched
 from broker_ctl.pipeline.directories import escape
 

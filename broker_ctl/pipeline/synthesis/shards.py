@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker_ctl.codec import encode
-from broker_ctl.core.history.catalog import BUNDLE_LOADS
+from broker_ctl.core.history.row_kinds import BUNDLE_LOADS
 from broker_ctl.core.history.rows import PolicyVersionRow
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PipelineError

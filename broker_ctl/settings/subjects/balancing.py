@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from broker_ctl.core.rules.rules import SimpleStrategy
+from broker_ctl.core.rules.leader_rules import SimpleStrategy
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.conditions import (
     BALANCED,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QUIET_HOURS_ALLOWED, QuietHours
-from broker_ctl.core.strategies.catalog import BALANCE
+from broker_ctl.core.strategies.shedding_strategies import BALANCE
 from broker_ctl.settings.conditions import (
     BALANCING,
     HOLDING_SPLITS,

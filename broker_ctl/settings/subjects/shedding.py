@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
 from broker_ctl.settings.conditions import BALANCED, ENABLED, MODULAR, SHEDDING_ENABLED, shedders
 from broker_ctl.settings.schema import Setting
 from broker_ctl.settings.strategies import SHEDDING_STRATEGIES

@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.decisions import Assign, Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import (

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, assert_never
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Split, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.planning.cycle import (
+from broker_ctl.core.planning.decide import (
     CycleMemory,
     CycleRules,
     decide,
@@ -26,7 +26,7 @@ from broker_ctl.core.planning.cycle import (
     plan_proposals,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     Budgets,
     DifferenceRules,
     PlacementRules,
@@ -34,9 +34,9 @@ from broker_ctl.core.rules.rules import (
     SplitRules,
 )
 from broker_ctl.core.strategies.balance.profile import relocations
-from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.shedding_strategies import BALANCE, SHEDDING
 from broker_ctl.core.strategies.splitting.algorithms import (
     SPLITTING,
     SplitRequest,
@@ -264,7 +264,7 @@ POLICIES: Final[Mapping[str, Callable[[], Baseline]]] = MappingProxyType(
 # A scenario, minute by minute, under the rules of a leader.
 #
 # Docs: session-scope, stopping, load-history-sources. The strategies and their memory are the
-# daemon's own (`core/planning/cycle.py`). They run on a simulated cluster in which reports are
+# daemon's own (`core/planning/decide.py`). They run on a simulated cluster in which reports are
 # late, and a bundle that moves has no owner for a while. The same scenario, rules and pace give
 # the same replay to the bit.
 

@@ -21,8 +21,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError, Throttled
+from broker_ctl.store.batching.batch_rules import BatchMetrics, BatchRules
 from broker_ctl.store.batching.entries import BatchEntry, Settling, WriteEntry
-from broker_ctl.store.batching.rules import BatchMetrics, BatchRules
 from broker_ctl.store.interface import BulkStore, RequestClass
 from broker_ctl.tasks import TaskScope
 

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from typing import Final, TypeVar
 
 from broker_ctl.errors import StoreError
+from broker_ctl.store.batching.batch_rules import BatchMetrics
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, RESULT_BYTES, ReadEntry, ReplySizes
 from broker_ctl.store.batching.lane import Lane, LaneDependencies, Window
-from broker_ctl.store.batching.rules import BatchMetrics
 from broker_ctl.store.interface import Answer, Aspect, RequestClass, Versioned
 
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.store.batching.batch_rules import BatchMetrics, BatchRules
 from broker_ctl.store.batching.entries import PathOrder, ReadEntry, Settling, WriteEntry
 from broker_ctl.store.batching.lane import (
     AdaptiveWindow,
@@ -28,7 +29,6 @@ from broker_ctl.store.batching.lane import (
     Window,
 )
 from broker_ctl.store.batching.reads import Reads
-from broker_ctl.store.batching.rules import BatchMetrics, BatchRules
 from broker_ctl.store.batching.writes import Writes
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (

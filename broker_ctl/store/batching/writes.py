@@ -21,9 +21,9 @@ from broker_ctl.errors import (
     StoreError,
     TooLarge,
 )
+from broker_ctl.store.batching.batch_rules import BatchMetrics
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane, LaneDependencies, Window
-from broker_ctl.store.batching.rules import BatchMetrics
 from broker_ctl.store.interface import Create, Operation, Outcome, RequestClass
 from broker_ctl.store.paths import parent_of
 

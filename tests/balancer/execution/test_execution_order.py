@@ -10,7 +10,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
 from broker_ctl.errors import PeerRefused
 from tests.support.clusters.in_memory_broker import even_traffic

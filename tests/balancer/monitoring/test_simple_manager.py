@@ -13,7 +13,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Ring
-from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy, SplitRules
+from broker_ctl.core.rules.leader_rules import SimpleRules, SimpleStrategy, SplitRules
 from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
 from broker_ctl.lab.time import ManualClock
 from broker_ctl.store import paths

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.balancer.monitoring.load_monitor import SurgeMonitor
 from broker_ctl.core.machines.surge import SurgeState
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import NO_SURGES, SurgeRules
+from broker_ctl.core.rules.leader_rules import NO_SURGES, SurgeRules
 from tests.support.clusters.in_memory_broker import even_traffic
 
 A, B = "a:8080", "b:8080"

@@ -16,7 +16,7 @@ from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.load import NO_LOAD, BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.approval import ApprovalState, Fate
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
 from broker_ctl.lab.time import LoopClock, in_virtual_time

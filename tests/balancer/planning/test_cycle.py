@@ -8,7 +8,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Split, Transfer
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.rules.rules import MergeRules, SplitRules
+from broker_ctl.core.rules.leader_rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope

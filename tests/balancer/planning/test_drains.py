@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms
 from broker_ctl.core.model.names import Ring
-from broker_ctl.core.rules.rules import Budgets
+from broker_ctl.core.rules.leader_rules import Budgets
 from broker_ctl.errors import OrderConflict
 from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.store import paths

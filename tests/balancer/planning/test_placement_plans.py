@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.approval import ApprovalState, Fate
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.lab.time import LoopClock, in_virtual_time

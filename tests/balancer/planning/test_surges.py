@@ -11,7 +11,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.history.rows import JournalEntry
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
-from broker_ctl.core.rules.rules import NO_SURGES, SplitRules, SurgeRules
+from broker_ctl.core.rules.leader_rules import NO_SURGES, SplitRules, SurgeRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.lab.time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic

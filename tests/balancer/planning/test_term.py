@@ -8,7 +8,7 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.core.cluster.decisions import Decision, Reason, Unload
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Ring
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster

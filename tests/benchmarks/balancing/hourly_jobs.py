@@ -109,7 +109,7 @@ def replayed(scenario: "Scenario", *, is_enabled: bool) -> dict[str, float]:
 
     import numpy as np
 
-    from broker_ctl.core.rules.rules import BurstRules
+    from broker_ctl.core.rules.leader_rules import BurstRules
     from broker_ctl.simulation.replay.replay import POLICIES, replay
     from broker_ctl.simulation.replay.scores import scores_of
 

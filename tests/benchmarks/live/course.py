@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.lab.embedded.ensemble import Ensemble
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.scenario import ReplayPace

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from statistics import median
 from typing import Any, Final, Self
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
 from broker_ctl.core.strategies.balance.problem import BalanceProblem, Indices
 from tests.benchmarks.optimal.cases import Case

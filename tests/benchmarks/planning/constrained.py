@@ -11,7 +11,7 @@ import numpy as np
 import uvloop
 
 from broker_ctl.coordination.worker_thread import WorkerThread
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.headroom import after_domain_loss, imbalance_bound
 from broker_ctl.core.strategies.balance.limits import relieve_hard
 from broker_ctl.core.strategies.balance.planner import Move, apply_moves, load_of, relieve

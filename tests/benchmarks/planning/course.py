@@ -21,9 +21,9 @@ from broker_ctl.core.model.load import (
     size_ratios,
 )
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.planning.cycle import CycleMemory, plan_proposals, propose
-from broker_ctl.core.rules.rules import MIB
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.core.planning.decide import CycleMemory, plan_proposals, propose
+from broker_ctl.core.rules.leader_rules import MIB
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.store.figures import quantile_ms

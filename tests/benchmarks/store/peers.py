@@ -17,7 +17,7 @@ from kazoo.interfaces import IAsyncResult
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from tests.benchmarks.store.pacing import now_s
 from tests.benchmarks.store.processes import answer, run_on_uvloop, task_of_this_process

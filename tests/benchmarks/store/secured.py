@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.zookeeper.access import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

@@ -26,7 +26,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.lab.embedded.ports import LOOPBACK
 from broker_ctl.store.batching import entries
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import RequestClass, requests_as
 from broker_ctl.store.zookeeper.store import ZooKeeperStore

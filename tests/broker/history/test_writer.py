@@ -5,7 +5,7 @@ from pathlib import Path
 from broker_ctl.balancer.context.decisions import DecisionLog
 from broker_ctl.broker.history import History, HistoryAuthor, SegmentRules
 from broker_ctl.core.cluster.decisions import Reason, Skip
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.row_kinds import (
     OWNERSHIP_CHANGES,
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,

@@ -37,7 +37,7 @@ from broker_ctl.core.model.load import (
     UsageWeights,
 )
 from broker_ctl.core.model.names import NON_PERSISTENT, PERSISTENT, Bundle, Namespace, Topic
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
 from broker_ctl.lab.time import in_virtual_time

@@ -15,7 +15,7 @@ from broker_ctl.broker.policies.dynamic_config import (
     DynamicConfiguration,
 )
 from broker_ctl.daemon.wiring.dataplanes import report_rules
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore

@@ -22,7 +22,7 @@ from broker_ctl.cli import replays
 from broker_ctl.cli.main import main
 from broker_ctl.cli.replays import Run, contestant_of
 from broker_ctl.cli.simulate import SENTENCES
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.simulation.scenarios import NAMES
 from broker_ctl.simulation.traces.trace_files import read_traffic
 from tests.support.rules.json_units import out_of_system

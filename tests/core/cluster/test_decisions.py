@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.decisions import (
     Unload,
 )
 from broker_ctl.core.model.load import LoadVector
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.leader_rules import MIB
 from tests.support.clusters.views import BUNDLES
 
 A, B = BUNDLES[:2]

@@ -20,7 +20,7 @@ from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import alternative_receivers
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, RING, broker, cluster, stats

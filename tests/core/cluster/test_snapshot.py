@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView, InFlight
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.load import NO_LOAD, BundleLoad
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.leader_rules import MIB
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, Facts, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]

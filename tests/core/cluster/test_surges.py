@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.cluster.surges import Past, Surge
 from broker_ctl.core.machines.surge import TRANSITIONS, SurgeEvent, SurgeState, step
-from broker_ctl.core.rules.rules import SurgeRules
+from broker_ctl.core.rules.leader_rules import SurgeRules
 from broker_ctl.errors import InvalidTransition
 
 RULES = SurgeRules()

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.columns import (
+    Column,
+    ColumnType,
+    Doc,
+    RowKind,
+    columns_of,
+    is_of,
+    kind,
+)
+from broker_ctl.core.history.row_kinds import (
     BUNDLE_LOADS,
     DECISIONS,
     KINDS,
@@ -17,15 +26,6 @@ from broker_ctl.core.history.catalog import (
     line_of,
     packed_line_of,
     parse_line,
-)
-from broker_ctl.core.history.columns import (
-    Column,
-    ColumnType,
-    Doc,
-    RowKind,
-    columns_of,
-    is_of,
-    kind,
 )
 from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.errors import CorruptRecord, NewerVersion

@@ -1,9 +1,9 @@
 import pytest
 
-from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT, LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
 from broker_ctl.core.strategies.splitting.algorithms import SPLITTING, range_equally_divide
 from broker_ctl.errors import SettingsError
 

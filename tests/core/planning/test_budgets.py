@@ -6,7 +6,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight, Settled
 from broker_ctl.core.planning.plan import Ledger
-from broker_ctl.core.rules.rules import MIB, Budgets
+from broker_ctl.core.rules.leader_rules import MIB, Budgets
 from tests.support.clusters.views import BUNDLES, NOW_S, Facts, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]

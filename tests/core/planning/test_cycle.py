@@ -7,9 +7,9 @@ import pytest
 from broker_ctl.core.cluster.decisions import Merge, Reason, Split, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.planning.cycle import CycleMemory, CycleRules, decide, is_cut_short
+from broker_ctl.core.planning.decide import CycleMemory, CycleRules, decide, is_cut_short
+from broker_ctl.core.rules.leader_rules import MIB, Budgets, MergeRules, SplitRules
 from broker_ctl.core.rules.limits import QuietHours
-from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.core.strategies.splitting.candidates import unload_new_bundles

@@ -6,9 +6,9 @@ import pytest
 
 from broker_ctl.core.cluster.directives import drain_proposals
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.planning.cycle import CycleRules, plan_proposals
+from broker_ctl.core.planning.decide import CycleRules, plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
-from broker_ctl.core.rules.rules import Budgets
+from broker_ctl.core.rules.leader_rules import Budgets
 from broker_ctl.core.strategies.placement.strategies import LeastResourceUsageWithWeight
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

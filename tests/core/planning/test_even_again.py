@@ -9,8 +9,8 @@ import pytest
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.view import Settled
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
-from broker_ctl.core.planning.cycle import CycleMemory, CycleRules, decide
-from broker_ctl.core.rules.rules import BalanceRules, SheddingRules
+from broker_ctl.core.planning.decide import CycleMemory, CycleRules, decide
+from broker_ctl.core.rules.leader_rules import BalanceRules, SheddingRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import Fleet

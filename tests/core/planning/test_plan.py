@@ -19,7 +19,7 @@ from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import Choice, LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.strategies.splitting.candidates import candidates

@@ -7,9 +7,9 @@ from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import Bundle, TopicPartitions
-from broker_ctl.core.planning.cycle import CycleRules, is_cut_short, plan_proposals
+from broker_ctl.core.planning.decide import CycleRules, is_cut_short, plan_proposals
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 

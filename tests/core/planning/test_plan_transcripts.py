@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.load import BundleLoad, BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.strategies.splitting.candidates import REMEDY, candidates

@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.planning.size import SizeAdvice, advise_size, usage_after_loss
-from broker_ctl.core.rules.rules import BalanceRules, Band
+from broker_ctl.core.rules.leader_rules import BalanceRules, Band
 from tests.support.clusters.views import broker, cluster
 
 # 80 % of a broker carry the mean load of 0.8 / 1.25 brokers.

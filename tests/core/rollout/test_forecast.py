@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.rollout.forecast import RolloutForecast, RolloutScope, Seats, order_batches
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.errors import OrderConflict
 from tests.support.clusters.views import NAMESPACE, broker, cluster, stats
 

@@ -1,6 +1,6 @@
 """Thresholds of the planner, and what a plan by the daily profile makes of them."""
 
-from broker_ctl.core.rules.rules import BalanceRules, Band
+from broker_ctl.core.rules.leader_rules import BalanceRules, Band
 
 
 def test_under_a_plan_the_band_is_wider_and_all_else_as_it_was() -> None:

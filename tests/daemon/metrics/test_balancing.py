@@ -11,8 +11,8 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Ring
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.core.strategies.simple import SimplePlacement
 from broker_ctl.daemon.metrics import bind_directives, bind_leader

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.simulation.model.scenario import ReplayPace, ScenarioEvent, ScenarioEventKind
@@ -119,7 +119,7 @@ def read_by_a_leader(settings: Settings) -> set[str]:
         )
         course = ReplayCourse(scenario, recorded(leader_rules(settings), read), ReplayPace())
         # What is tried without a setting copies all rules, those of other strategies too.
-        with mock.patch("broker_ctl.core.planning.cycle.tried", lambda *given: given[-1]):
+        with mock.patch("broker_ctl.core.planning.decide.tried", lambda *given: given[-1]):
             for minute in range(15):
                 course.replay_minute(minute)
     return read

@@ -1,6 +1,6 @@
 """Ports of their own for administration and metrics, from the settings."""
 
-from broker_ctl.daemon.wiring.rules import api_rules
+from broker_ctl.daemon.wiring.part_rules import api_rules
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.publishing import HttpPort, PortRole, admin_urls, token_addresses
 from tests.support.daemon.in_memory_daemon import settings_of

@@ -16,13 +16,13 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy
+from broker_ctl.core.rules.leader_rules import SimpleRules, SimpleStrategy
 from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 

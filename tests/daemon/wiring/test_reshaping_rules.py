@@ -2,8 +2,13 @@
 
 import pytest
 
-from broker_ctl.core.rules.rules import MIB, MergeRules, SplitRules
-from broker_ctl.daemon.wiring.rules import leader_rules, merge_rules, placement_rules, split_rules
+from broker_ctl.core.rules.leader_rules import MIB, MergeRules, SplitRules
+from broker_ctl.daemon.wiring.part_rules import (
+    leader_rules,
+    merge_rules,
+    placement_rules,
+    split_rules,
+)
 from broker_ctl.settings.root import Settings
 
 _PULSARS: dict[str, object] = {"loadBalancerLoadSheddingStrategy": ("ThresholdShedder",)}

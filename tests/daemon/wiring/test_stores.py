@@ -18,7 +18,7 @@ from broker_ctl.lab.time import LoopClock, in_virtual_time
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import NO_SESSION, BulkStore, Create, Operation, SavedSession

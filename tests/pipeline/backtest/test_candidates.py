@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.cli.pipeline.backtest import Config, check_dimensions, select_candidates
 from broker_ctl.cli.replays import contestant_of
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.sweeps import dimension, grid
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.core.strategies.catalog import BALANCE
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
+from broker_ctl.core.strategies.shedding_strategies import BALANCE
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.job import TaskFault, replay_all
 from broker_ctl.pipeline.backtest.results import Candidate, Named, ReplayRow

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.row_kinds import (
     BROKER_LOADS,
     BUNDLE_BOUNDARIES,
     BUNDLE_LOADS,

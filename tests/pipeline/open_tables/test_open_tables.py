@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.history.catalog import BUNDLE_LOADS
+from broker_ctl.core.history.row_kinds import BUNDLE_LOADS
 from broker_ctl.core.history.rows import BundleLoadRow
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.location import Location
-from broker_ctl.pipeline.open_tables.catalog import OpenTables
+from broker_ctl.pipeline.open_tables.tables import OpenTables
 from broker_ctl.pipeline.open_tables.upkeep import compact, expire
 from broker_ctl.pipeline.profile import ProfileJobRules, profile, select_results
 from broker_ctl.pipeline.settings import Format

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_ctl.codec import encode
-from broker_ctl.core.history.catalog import SESSION_EVENTS
+from broker_ctl.core.history.row_kinds import SESSION_EVENTS
 from broker_ctl.core.history.rows import SessionEventRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables

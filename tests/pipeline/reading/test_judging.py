@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.catalog import (
+from broker_ctl.core.history.row_kinds import (
     BUNDLE_BOUNDARIES,
     BUNDLE_LOADS,
     KINDS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.pipeline.report.prediction import Circumstance, predict, usual_day
 from broker_ctl.pipeline.report.sections.what_if import ClusterNow, cases, describe_cases

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.pipeline.report.prediction import Circumstance, predict
 from broker_ctl.simulation.model.scenario import Scenario, ScenarioEvent, ScenarioEventKind
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of

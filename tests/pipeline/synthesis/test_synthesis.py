@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.history.catalog import KINDS, parse_line
+from broker_ctl.core.history.row_kinds import KINDS, parse_line
 from broker_ctl.pipeline.synthesis.shards import Extent, Shard, WrittenShard, shards_of, write_shard
 from broker_ctl.simulation.replay.replay import POLICIES, replay
 from broker_ctl.simulation.scenarios import scenario

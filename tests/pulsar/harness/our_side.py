@@ -11,10 +11,10 @@ from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules, SheddingRules
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.rules.leader_rules import PlacementRules, SheddingRules
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
-from broker_ctl.daemon.wiring.rules import placement_rules, shedding_rules
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
+from broker_ctl.daemon.wiring.part_rules import placement_rules, shedding_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import with_dynamic
 from broker_ctl.store.records.load import BundleData, LocalBrokerData

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from broker_ctl.core.rules.rules import PlacementRules, SheddingRules, SplitRules
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.rules.leader_rules import PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import PLACEMENT
-from broker_ctl.daemon.wiring.rules import leader_rules
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
+from broker_ctl.daemon.wiring.part_rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.replay.replay import POLICIES, ReplayCourse, replay
 from tests.support.pipeline.small_scenarios import small

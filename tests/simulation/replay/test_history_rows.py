@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, rows_of_view
 from broker_ctl.core.history.rows import BundleLoadRow
-from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.planning.decide import CycleRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 from broker_ctl.simulation.model.scenario import ReplayPace

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.core.rules.rules import Budgets, MergeRules, SplitRules
+from broker_ctl.core.planning.decide import CycleRules
+from broker_ctl.core.rules.leader_rules import Budgets, MergeRules, SplitRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 from broker_ctl.simulation.model.capacity import Capacity

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import LoopClock
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Answer, Create, Operation, Outcome, Read, Result, Versioned
 

@@ -10,7 +10,7 @@ from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, Store
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import LoopClock, in_virtual_time
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Create, CreateMode
 from tests.store.batching.recording_store import bench

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.lab.time import in_virtual_time
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import RequestClass, requests_as
 from tests.store.batching.recording_store import Bench, bench

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.lab.time import VirtualLoop, in_virtual_time
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.lane import FixedWindow, Lane
-from broker_ctl.store.batching.rules import BatchRules
 
 DELAY_S = 0.005
 ADAPTIVE = BatchRules(max_operations=4, max_in_flight=2)

@@ -19,7 +19,7 @@ from broker_ctl.errors import Ambiguous, BadVersion, MultiFailed, NoNode, StoreE
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
 from broker_ctl.lab.time import VirtualLoop
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.interface import (
     Check,
     Create,

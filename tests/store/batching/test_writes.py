@@ -18,8 +18,8 @@ from broker_ctl.errors import (
     TooLarge,
 )
 from broker_ctl.lab.time import in_virtual_time
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.entries import WriteEntry, _copy
-from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.interface import (
     Check,
     Create,

@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.errors import Ambiguous, NodeExists, NoNode, SessionExpired, StoreError, TooLarge
 from broker_ctl.lab.time import LoopClock
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.batch_rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import CreateMode, SessionEvent, Stat, Versioned
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

@@ -28,7 +28,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.serve_log import (
     OwnershipVerdict,

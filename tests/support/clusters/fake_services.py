@@ -59,7 +59,7 @@ from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Ring, Topic
 from broker_ctl.core.planning.size import SizeAdvice
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.errors import (
     BrokerCtlError,

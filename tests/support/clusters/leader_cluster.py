@@ -14,7 +14,7 @@ from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import Budgets
+from broker_ctl.core.rules.leader_rules import Budgets
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.errors import AuthorityLost, NodeExists
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble

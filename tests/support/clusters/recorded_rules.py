@@ -5,8 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeVar
 
 from broker_ctl.balancer.context.dependencies import LeaderRules
-from broker_ctl.core.rules.limits import QuietHours
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     AvgRules,
     BalanceRules,
     Band,
@@ -22,6 +21,7 @@ from broker_ctl.core.rules.rules import (
     TransferRules,
     UniformRules,
 )
+from broker_ctl.core.rules.limits import QuietHours
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, In
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.leader_rules import MIB
 
 NAMESPACE = Namespace("tenant", "ns")
 RING = Ring.even(NAMESPACE, 16, version=3)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.history.catalog import ParsedLine, parse_line
+from broker_ctl.core.history.row_kinds import ParsedLine, parse_line
 
 
 class Segment(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from broker_ctl.core.history.catalog import Stamp, line_of, packed_line_of
 from broker_ctl.core.history.columns import RowKind
+from broker_ctl.core.history.row_kinds import Stamp, line_of, packed_line_of
 from broker_ctl.pipeline.synthesis.shards import Shard, write_shard
 
 # Thursday, 2026-01-01, 00:00 UTC.

@@ -8,7 +8,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Transfer, Unload
 from broker_ctl.core.cluster.directives import drain_proposals
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.planning.cycle import plan_proposals
+from broker_ctl.core.planning.decide import plan_proposals
 from broker_ctl.core.rollout.forecast import Pace, evacuate, give_back
 from broker_ctl.core.rollout.rollout import Rollout
 

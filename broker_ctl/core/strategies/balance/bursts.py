@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import BurstRules
+from broker_ctl.core.rules.leader_rules import BurstRules
 from broker_ctl.core.strategies.balance.demands import Demands
 
 if TYPE_CHECKING:

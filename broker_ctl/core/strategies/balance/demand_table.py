@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.columns import Floats, column
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import Smoothing
+from broker_ctl.core.rules.leader_rules import Smoothing
 from broker_ctl.core.strategies.balance.demands import Demand, Known, Resources
 from broker_ctl.core.strategies.balance.problem import Flags, Indices
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import BrokerLoad, SystemUsage, UsageWeights
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import Smoothing
+from broker_ctl.core.rules.leader_rules import Smoothing
 
 if TYPE_CHECKING:
     from broker_ctl.core.cluster.columns import Floats

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.rules.leader_rules import BalanceRules
 from broker_ctl.core.strategies.balance.demands import Demand, Demands, Resources
 
 if TYPE_CHECKING:

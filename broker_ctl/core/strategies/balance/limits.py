@@ -10,8 +10,8 @@ import numpy as np
 from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.view import BrokerView, BundleView
 from broker_ctl.core.model.load import LoadVector
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.rules.limits import MEASURES, BrokerLimits
-from broker_ctl.core.rules.rules import Band
 from broker_ctl.core.strategies.balance.planner import Move, group_by_owner, load_of, make_move
 from broker_ctl.core.strategies.balance.problem import (
     NOTHING,

@@ -16,7 +16,7 @@ import numpy as np
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import BundleView, ClusterView, rest_text, until_text
-from broker_ctl.core.rules.rules import BalanceRules, Band
+from broker_ctl.core.rules.leader_rules import BalanceRules, Band
 from broker_ctl.core.strategies.balance.headroom import imbalance_bound
 from broker_ctl.core.strategies.balance.planner import (
     Move,

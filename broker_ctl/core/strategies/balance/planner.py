@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from broker_ctl.core.cluster.columns import Floats
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.problem import (
     NOTHING,
     Allocation,

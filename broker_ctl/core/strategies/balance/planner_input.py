@@ -10,7 +10,7 @@ from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.snapshot import in_order
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.names import Bundle, Namespace, Ring, TopicPartitions
-from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.rules.leader_rules import BalanceRules
 from broker_ctl.core.strategies.balance.demands import Resources
 from broker_ctl.core.strategies.balance.limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker

@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.directives import drain_proposals
 from broker_ctl.core.cluster.view import BundleView, ClusterView, participants, room_text, too_few
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import BalanceRules, Band, SheddingRules
+from broker_ctl.core.rules.leader_rules import BalanceRules, Band, SheddingRules
 from broker_ctl.core.strategies.balance import bursts
 from broker_ctl.core.strategies.balance import slowness as slow
 from broker_ctl.core.strategies.balance.demands import Resources

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
 # The partitions of each topic on each broker, as the planner's arrays.

@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import SystemUsage, UsageWeights, throughput_text
-from broker_ctl.core.rules.rules import SlowRules
+from broker_ctl.core.rules.leader_rules import SlowRules
 
 # A broker of 50 MB/s is one of about 50,000 msg/s.
 _MESSAGE_BYTES: Final = 1000.0

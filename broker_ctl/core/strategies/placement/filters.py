@@ -13,8 +13,8 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.broker import IsolationPolicy
 from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, PartitionCounts
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import PlacementRules
 
 # The result of a placement filter: feasible brokers, and why the others were rejected.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from broker_ctl.core.cluster.decisions import Reason, Unload
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import (
     Filter,
     FilterResult,

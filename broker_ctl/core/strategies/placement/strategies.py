@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.counting import Catalog, rendezvous_choice
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 
 # The protocol of placement strategies: from a view to a receiver.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, participants, too_few
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import AvgRules, DifferenceRules, SheddingRules
+from broker_ctl.core.rules.leader_rules import AvgRules, DifferenceRules, SheddingRules
 from broker_ctl.core.strategies.shedding.policy import (
     Amount,
     Measure,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView, rest_text
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 
 # Of a broker that has been found overloaded; others say themselves what they are about.

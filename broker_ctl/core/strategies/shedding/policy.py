@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.imbalance import improves
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.load import LoadVector, throughput_text
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import SheddingRules, TransferRules
+from broker_ctl.core.rules.leader_rules import SheddingRules, TransferRules
 
 # The protocol of shedding strategies: two functions, and a memory that is a plain value.
 #

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, participants, too_few
 from broker_ctl.core.model.load import throughput_text
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import (
     Amount,
     Measure,

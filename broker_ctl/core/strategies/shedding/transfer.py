@@ -20,7 +20,7 @@ from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, participants, too_few, until_text
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.avg import BundleExchange, exchange
 from broker_ctl.core.strategies.shedding.policy import Spread, build_transfer
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from broker_ctl.core.model.counting import Catalog
 from broker_ctl.core.model.names import BundleRange
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.errors import InvalidName
 
 # The input of every split algorithm.

@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView, until_text
 from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import throughput_text
 from broker_ctl.core.model.names import Bundle, Namespace
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import TopicRate, range_equally_divide
 from broker_ctl.errors import BundleGone
 

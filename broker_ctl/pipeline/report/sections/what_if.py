@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import BalanceRules
+from broker_ctl.core.rules.leader_rules import BalanceRules
 from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.errors import InvalidName
 from broker_ctl.pipeline.report.prediction import Circumstance, Prediction, predict, usual_day

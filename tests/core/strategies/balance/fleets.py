@@ -16,8 +16,15 @@ from broker_ctl.core.model.load import (
     size_ratios,
 )
 from broker_ctl.core.model.names import Bundle, Ring
+from broker_ctl.core.rules.leader_rules import (
+    MIB,
+    BalanceRules,
+    Band,
+    SheddingRules,
+    SlowRules,
+    Smoothing,
+)
 from broker_ctl.core.rules.limits import QuietHours
-from broker_ctl.core.rules.rules import MIB, BalanceRules, Band, SheddingRules, SlowRules, Smoothing
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats

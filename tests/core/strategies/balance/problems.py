@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
 from broker_ctl.core.strategies.balance.problem import BalanceProblem, Flags, sharing_of
 

@@ -11,9 +11,9 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.rules.rules import Band, SheddingRules
-from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.rules.leader_rules import Band, SheddingRules
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
 from tests.core.strategies.balance.fleets import ALERT, Fleet, rules_of
 from tests.support.clusters.views import stats
 

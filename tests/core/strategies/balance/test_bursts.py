@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.rules.rules import MIB, Band, BurstRules
+from broker_ctl.core.rules.leader_rules import MIB, Band, BurstRules
 from broker_ctl.core.strategies.balance.bursts import (
     SLOT_S,
     SLOTS,

@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import (
     SystemUsage,
     UsageWeights,
 )
-from broker_ctl.core.rules.rules import MIB
+from broker_ctl.core.rules.leader_rules import MIB
 from broker_ctl.core.strategies.balance.slowness import (
     SlownessSample,
     fullest_size_ratios,

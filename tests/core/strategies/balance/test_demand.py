@@ -18,7 +18,7 @@ from broker_ctl.core.model.load import (
     UsageWeights,
 )
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import MIB, Smoothing
+from broker_ctl.core.rules.leader_rules import MIB, Smoothing
 from broker_ctl.core.strategies.balance.demand_table import readings_of
 from broker_ctl.core.strategies.balance.demands import Demands, Known, Resources
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.limits import HardRelief, relieve_hard
 from broker_ctl.core.strategies.balance.planner import apply_moves, relieve
 from broker_ctl.core.strategies.balance.problem import (

@@ -8,8 +8,8 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.names import TopicPartitions
 from broker_ctl.core.planning.plan import plan
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import CALM, fleet, rules_of, shed, transfers
 from tests.support.clusters.views import BUNDLES, NAMESPACE

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 from broker_ctl.core.strategies.balance.planner import Move, Relief, apply_moves
 from broker_ctl.core.strategies.balance.problem import BalanceProblem
 from tests.core.strategies.balance.problems import (

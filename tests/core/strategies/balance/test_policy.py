@@ -11,8 +11,8 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import Settled
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.planning.plan import plan
+from broker_ctl.core.rules.leader_rules import MIB, Budgets, PlacementRules, SlowRules
 from broker_ctl.core.rules.limits import QuietHours
-from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules, SlowRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.core.strategies.balance.fleets import (
     ALERT,

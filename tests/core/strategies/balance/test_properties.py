@@ -14,8 +14,8 @@ from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import plan
+from broker_ctl.core.rules.leader_rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker
 from broker_ctl.core.strategies.placement.strategies import BalancePlacement
 from tests.core.strategies.balance.fleets import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.rules.rules import MIB, SlowRules
+from broker_ctl.core.rules.leader_rules import MIB, SlowRules
 from broker_ctl.core.strategies.balance.slowness import (
     SlowMemory,
     SlownessSample,

@@ -13,7 +13,7 @@ from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
 from broker_ctl.core.planning.plan import plan
-from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, PlacementRules, SplitRules
+from broker_ctl.core.rules.leader_rules import MIB, Budgets, MergeRules, PlacementRules, SplitRules
 from broker_ctl.core.strategies.merging import Pair, candidates, observe, split_again
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.splitting.candidates import candidates as split_candidates

@@ -4,7 +4,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import alternative_receivers, has_alternative
 from tests.support.clusters.views import broker, cluster, stats
 

@@ -5,7 +5,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, anti_affinity
 from tests.support.clusters.views import broker, cluster, stats
 

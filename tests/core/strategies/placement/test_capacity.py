@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.planning.plan import Plan, plan
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.rules.limits import BrokerLimits
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import (
     alternative_receivers,
     filter_brokers,

@@ -3,7 +3,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Assign, Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, even_spread
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

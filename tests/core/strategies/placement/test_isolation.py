@@ -6,7 +6,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import BrokerView
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import NON_PERSISTENT
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, isolation
 from tests.support.clusters.views import BUNDLES, broker, cluster
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, latest_version, version_of
 from tests.support.clusters.views import BUNDLES, broker, cluster
 

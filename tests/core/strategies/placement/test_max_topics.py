@@ -1,6 +1,6 @@
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import InFlight
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, max_topics
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

@@ -6,7 +6,7 @@ from broker_ctl.core.cluster.decisions import Reason, Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.planning.plan import plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import healing_proposals, misplaced_bundles
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats

@@ -2,7 +2,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.filters import FilterResult, home_broker, pinned
 from tests.support.clusters.views import cluster
 

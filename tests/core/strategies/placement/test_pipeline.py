@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
 from broker_ctl.core.model.broker import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.load import LoadVector
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.core.strategies.placement.strategies import (
     PLACEMENT,

@@ -6,7 +6,7 @@ from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import NO_LOAD
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 

@@ -1,5 +1,5 @@
 from broker_ctl.core.cluster.decisions import Assign, Reason
-from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.rules.leader_rules import PlacementRules
 from broker_ctl.core.strategies.placement.strategies import RoundRobin
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 

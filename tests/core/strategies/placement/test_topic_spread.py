@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints
 from broker_ctl.core.model.names import NO_TOPIC_PARTITIONS, Topic, TopicPartitions
 from broker_ctl.core.planning.plan import plan
-from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.rules.leader_rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.filters import broken_limits, cap_violations
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.strategies import BalancePlacement

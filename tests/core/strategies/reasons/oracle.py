@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from broker_ctl.core.rules.rules import Band
+from broker_ctl.core.rules.leader_rules import Band
 
 REST: Final = "loadBalancerSheddingGracePeriodMinutes"
 RETURN: Final = "loadBalancerPlannerReturnMinutes"

@@ -20,7 +20,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     MIB,
     DifferenceRules,
     MergeRules,

@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.rules.rules import DifferenceRules, SheddingRules
+from broker_ctl.core.rules.leader_rules import DifferenceRules, SheddingRules
 from broker_ctl.core.strategies.shedding.avg import AvgMemory, AvgShedder
 from tests.core.strategies.shedding.worlds import World, moved, skips
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats

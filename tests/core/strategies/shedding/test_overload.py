@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Decision, Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.rules.rules import OverloadRules, SheddingRules
+from broker_ctl.core.rules.leader_rules import OverloadRules, SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder
 from tests.core.strategies.shedding.worlds import World, moved, skips
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Decision, Transfer, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     AvgRules,
     DifferenceRules,
     OverloadRules,
@@ -21,8 +21,8 @@ from broker_ctl.core.rules.rules import (
     TransferRules,
     UniformRules,
 )
-from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.shedding.policy import Measure, SheddingPolicy, SheddingSequence
+from broker_ctl.core.strategies.shedding_strategies import SHEDDING
 from tests.core.strategies.shedding.worlds import CYCLE_S, World, moved
 from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, even_cluster, stats
 

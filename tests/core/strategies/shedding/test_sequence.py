@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
 from broker_ctl.core.strategies.shedding.policy import SequenceMemory, SheddingSequence
 from broker_ctl.core.strategies.shedding.threshold import OverloadShedder, ThresholdShedder

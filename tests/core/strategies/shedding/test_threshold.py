@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import Namespace, Ring
-from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.leader_rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from tests.support.clusters.views import (
     BUNDLES,

@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.broker import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import MIB, SheddingRules, TransferRules
+from broker_ctl.core.rules.leader_rules import MIB, SheddingRules, TransferRules
 from broker_ctl.core.strategies.shedding.avg import exchange
 from broker_ctl.core.strategies.shedding.policy import Spread
 from broker_ctl.core.strategies.shedding.transfer import TransferMemory, TransferShedder

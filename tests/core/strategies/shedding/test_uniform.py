@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad, BundleStats
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import MIB, DifferenceRules, SheddingRules, UniformRules
+from broker_ctl.core.rules.leader_rules import MIB, DifferenceRules, SheddingRules, UniformRules
 from broker_ctl.core.strategies.shedding.threshold import UniformLoadShedder
 from tests.core.strategies.shedding.worlds import World, moved, skips
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats

@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, Ring
 from broker_ctl.core.planning.plan import plan
-from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules, SheddingRules
+from broker_ctl.core.rules.leader_rules import MIB, Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.strategies.placement.strategies import LeastLongTermMessageRate
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from tests.support.clusters.views import NAMESPACE, NOW_S, broker, cluster, stats

@@ -12,7 +12,7 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy
+from broker_ctl.core.rules.leader_rules import SimpleRules, SimpleStrategy
 from broker_ctl.core.strategies.simple import Factors, QuotaBook, SimplePlacement, broker_rank
 from tests.support.clusters.views import BUNDLES
 

@@ -16,7 +16,7 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.core.model.names import Bundle
-from broker_ctl.core.rules.rules import PlacementRules, SimpleRules, SimpleStrategy
+from broker_ctl.core.rules.leader_rules import PlacementRules, SimpleRules, SimpleStrategy
 from broker_ctl.core.strategies.placement.strategies import Choice
 from broker_ctl.core.strategies.simple import Factors, QuotaBook, Rank, SimplePlacement, rank
 from tests.support.clusters.views import BUNDLES, cluster

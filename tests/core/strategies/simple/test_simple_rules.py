@@ -1,6 +1,6 @@
 import pytest
 
-from broker_ctl.core.rules.rules import SimpleRules, SimpleStrategy
+from broker_ctl.core.rules.leader_rules import SimpleRules, SimpleStrategy
 
 RULES = SimpleRules()
 

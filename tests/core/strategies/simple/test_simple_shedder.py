@@ -6,7 +6,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage, max_usage
 from broker_ctl.core.model.names import Bundle, Namespace, Ring
-from broker_ctl.core.rules.rules import SheddingRules, SimpleRules
+from broker_ctl.core.rules.leader_rules import SheddingRules, SimpleRules
 from broker_ctl.core.strategies.simple import SimpleShedder, is_overloaded, is_underloaded
 from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, stats
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import RING_HIGH, BundleRange
-from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.leader_rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
     SplitRequest,
     TopicRate,

@@ -10,7 +10,7 @@ from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Ring
-from broker_ctl.core.rules.rules import MIB, SplitRules
+from broker_ctl.core.rules.leader_rules import MIB, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import REMEDY, candidates, observe
 from tests.support.clusters.views import (
     BUNDLES,

@@ -12,14 +12,14 @@ from broker_ctl.core.model.counting import Streaks
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.core.planning.order import ordered
 from broker_ctl.core.planning.plan import Plan, plan
-from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QuietHours
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     Budgets,
     MergeRules,
     PlacementRules,
     SheddingRules,
     SplitRules,
 )
+from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.strategies import merging as merges
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner

@@ -7,8 +7,7 @@ from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.balancer.context.dependencies import LeaderRules
 from broker_ctl.core.cluster.surges import MassLossRules
 from broker_ctl.core.machines.lease import LeaseRules
-from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QuietHours
-from broker_ctl.core.rules.rules import (
+from broker_ctl.core.rules.leader_rules import (
     NO_SURGES,
     AvgRules,
     BalanceRules,
@@ -27,10 +26,11 @@ from broker_ctl.core.rules.rules import (
     TransferRules,
     UniformRules,
 )
-from broker_ctl.core.strategies.catalog import BALANCE
+from broker_ctl.core.rules.limits import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.strategies.placement.strategies import PlacementPolicy
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.shedding_strategies import BALANCE
 from broker_ctl.core.strategies.simple import SimplePlacement, SimpleShedder
 from broker_ctl.daemon.wiring.keys import dataplane_secret, server_tls
 from broker_ctl.daemon.wiring.security import Authentication, authorization_policy
