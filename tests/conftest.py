@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has none
 
+from tests.support.server_logs import last_lines
 from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
 # Properties are judged by their answers: a busy machine must not fail them, and every run draws the
@@ -30,6 +31,10 @@ os.umask(0o022)
 # As Python has it, but the oldest are searched a fifth as often.
 _GARBAGE = (700, 10, 50)
 _PIPELINE = "tests/pipeline/"
+# As pyproject.toml has it.
+_USUAL = "not pulsar and not slow and not open_tables"
+_BASE: pytest.StashKey[Path] = pytest.StashKey()
+_BEGAN_S: pytest.StashKey[float] = pytest.StashKey()
 # What takes minutes begins first, or it would go on alone when all else is done.
 _LONG = (
     _PIPELINE,
@@ -90,17 +95,52 @@ def _turn(nodeid: str) -> int:
     return next((turn for turn, each in enumerate(_LONG) if nodeid.startswith(each)), len(_LONG))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows how the logs of the servers end that wrote while the test ran."""
+    report = yield
+    if report.failed and _BASE in item.config.stash:
+        # A server that a fixture of the test has started wrote before the call.
+        began_s = item.stash.setdefault(_BEGAN_S, call.start)
+        for name, lines in last_lines(item.config.stash[_BASE], began_s):
+            report.sections.append((f"last lines of {name}", lines))
+    elif call.when == "setup":
+        item.stash[_BEGAN_S] = call.start
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """What a usual run leaves out, and how to have it."""
+    if hasattr(config, "workerinput") or config.option.markexpr != _USUAL:
+        return
+    terminalreporter.write_line(
+        "left out: `pytest -m slow` runs slow tests (half an hour), tests/pulsar/run those with "
+        "a real Pulsar cluster,"
+    )
+    terminalreporter.write_line(
+        "tests/pipeline/open_tables/run those with Iceberg and Delta; what was skipped says above "
+        "what it needs"
+    )
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling | None:
     """For ``--dist loadfile``; None: xdist's own."""
     return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)
-def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def temporary_files(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """What programs write to the system's directory for such files lies among the tests' own.
 
     A Spark or a browser that is killed, as tests do it, leaves there what it has.
     """
+    pytestconfig.stash[_BASE] = tmp_path_factory.getbasetemp()
     directory = str(tmp_path_factory.mktemp("temporary"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
