@@ -20,13 +20,12 @@ from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.attach.attached import Attached
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.history.rows import ElectionName
-from broker_ctl.daemon.lifecycle.exits import OwnEnd
+from broker_ctl.daemon.lifecycle.frame import DaemonFrame
 from broker_ctl.daemon.lifecycle.serving import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.history import recording
-from broker_ctl.daemon.wiring.security import authenticating
-from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
+from broker_ctl.errors import StartError, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
@@ -41,11 +40,7 @@ _API_S: Final = 2.0
 _NO_EPOCH: Final = 0
 
 
-class _Stopped(Exception):
-    """The daemon received a stop signal, or decided to end."""
-
-
-class AttachedDaemon:
+class AttachedDaemon(DaemonFrame):
     """One daemon from start to stop.
 
     Args:
@@ -60,59 +55,18 @@ class AttachedDaemon:
         signals: StopSignals,
         around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
+        super().__init__(attached.foundation, attached.api, attached.history, notifier, signals)
         self._attached = attached
         self._around = around
-        self._base = attached.foundation
-        self._notifier = notifier
-        self._signals = signals
-        self._end = OwnEnd(self._base)
-
-    async def run(self) -> int:
-        """Run until stopped; returns the exit code.
-
-        Raises:
-            StartError: it cannot start, or cannot balance this cluster.
-        """
-        base = self._base
-        with base.faults.collecting():
-            async with authenticating(base.settings, base.authentication):
-                return await self._run()
-
-    async def _run(self) -> int:
-        self._end.watch()
-        await self._attached.api.start()
-        if self._attached.history is not None:
-            await self._attached.history.start()
-        try:
-            await self._base.audit.start()
-            self._base.environment.reloader.start()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._notifier.keep_watchdog(), name="watchdog")
-                serving = group.create_task(self._serve(), name="serve")
-                await self._signals.wait_or(self._end.decided)
-                await self._shut_down()
-                # ``around`` has state to restore.
-                await asyncio.wait([serving], timeout=_LEAVE_S)
-                raise _Stopped
-        except* _Stopped:
-            pass
-        finally:
-            await self._take_down()
-        return self._end.code
 
     async def _serve(self) -> None:
         base = self._base
         # Before the store starts, so that no session event is missed.
         base.watcher.start()
-        try:
-            await open_cluster(self._attached)
-            async with self._around(), TaskScope("metadata source") as tasks:
-                tasks.start(self._attached.source.watch(), "watch")
-                await base.watcher.run_epochs(self._session)
-        except* (StoreClosed, SessionError):
-            # The end of a store, stopped or not, reaches all tasks that still wait for it.
-            if not (self._end.is_stopping or self._end.decided.is_set()):
-                raise
+        await open_cluster(self._attached)
+        async with self._around(), TaskScope("metadata source") as tasks:
+            tasks.start(self._attached.source.watch(), "watch")
+            await base.watcher.run_epochs(self._session)
 
     async def _session(self, epoch: int) -> None:
         """Stand for election until the session ends."""
@@ -129,8 +83,6 @@ class AttachedDaemon:
             attached.status.now = Readiness(is_ready=False, reason=reason)
 
     async def _shut_down(self) -> None:
-        self._end.is_stopping = True
-        self._notifier.send("STOPPING=1")
         self._attached.status.now = Readiness(is_ready=False, reason="stopping")
         if self._base.store.is_connected and self._attached.election.leadership is not None:
             with suppress(TimeoutError):
@@ -144,6 +96,9 @@ class AttachedDaemon:
                 async with asyncio.timeout(_STAGE_S):
                     await self._base.control.delete(paths.lease(self._base.urls.broker_id))
         await self._base.store.close()
+        if self._serving is not None:
+            # ``around`` has state to restore.
+            await asyncio.wait([self._serving], timeout=_LEAVE_S)
 
     async def _take_down(self) -> None:
         """Clean up after serving has ended for any reason."""

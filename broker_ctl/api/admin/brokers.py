@@ -10,12 +10,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import whole_number_in
-from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.responses import ApiError, explain_unserved
 from broker_ctl.broker.ownership.command_handler import TopicTraffic
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.load import BundleStats

@@ -18,11 +18,10 @@ from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer, Undecided
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.access.route_rules import Access, PortFilter, access_of
-from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.limits.connections import Bodies, BoundedServer, HttpConnection
 from broker_ctl.api.http.limits.rates import FailedAuthentications, HttpRates
 from broker_ctl.api.http.limits.requests import Deadlines, Overload, RequestClasses
-from broker_ctl.api.http.responses import ApiError, ErrorRenderer, route_of
+from broker_ctl.api.http.responses import ApiError, ErrorRenderer, explain_unserved, route_of
 from broker_ctl.api.http.routing import RequestSteps, RoutedRequest, RouteTable, in_task, recall_of
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.settings.publishing import PortRole

@@ -11,14 +11,12 @@ from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.daemon.lifecycle.exits import OwnEnd
+from broker_ctl.daemon.lifecycle.frame import DaemonFrame
 from broker_ctl.daemon.lifecycle.serving import Serving
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.partitions import PartitionParts
-from broker_ctl.daemon.wiring.security import authenticating
-from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
-from broker_ctl.tasks import first_of
+from broker_ctl.errors import BrokerCtlError
 from broker_ctl.tracing.spans import close_tracer
 
 log = logging.getLogger(__name__)
@@ -29,70 +27,22 @@ _API_S: Final = 2.0
 _NOTHING_LEFT: Final = {exits.SESSION_LOST, exits.HISTORY_BEHIND}
 
 
-class _Stopped(Exception):
-    """The daemon received a stop signal, or decided to end."""
-
-
-class Daemon:
+class Daemon(DaemonFrame):
     """One broker's control plane, from start to stop."""
 
     def __init__(self, assembly: Assembly, notifier: Notifier, signals: StopSignals) -> None:
+        history = assembly.services.history
+        super().__init__(assembly.foundation, assembly.api, history, notifier, signals)
         self._assembly = assembly
-        self._base = assembly.foundation
         self._coordination = assembly.coordination
         self._services = assembly.services
         self._partitions = assembly.partitions
-        self._notifier = notifier
-        self._signals = signals
-        self._end = OwnEnd(self._base)
-
-    async def run(self) -> int:
-        """Run until stopped; returns the exit code.
-
-        Raises:
-            StartError: the daemon cannot start; says why.
-        """
-        base = self._base
-        with base.faults.collecting():
-            async with authenticating(base.settings, base.authentication):
-                return await self._run()
-
-    async def _run(self) -> int:
-        self._end.watch()
-        await self._assembly.api.start()
-        if self._services.history is not None:
-            await self._services.history.start()
-        try:
-            await self._base.audit.start()
-            self._base.environment.reloader.start()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._notifier.keep_watchdog(), name="watchdog")
-                group.create_task(self._serve(), name="serve")
-                await self._signals.wait_or(self._end.decided)
-                await self._shut_down()
-                raise _Stopped
-        except* _Stopped:
-            pass
-        finally:
-            await self._take_down()
-        return self._end.code
 
     async def _serve(self) -> None:
-        try:
-            await Serving(self._assembly, self._notifier).run()
-        except* HistoryBehind as behind:
-            why = first_of(behind)
-            assert isinstance(why, HistoryBehind)
-            self._end.end_for(why)
-        except* (StoreClosed, SessionError):
-            # The end of a store, stopped or not, reaches all tasks that still wait for it.
-            if not (self._end.is_stopping or self._end.decided.is_set()):
-                raise
+        await Serving(self._assembly, self._notifier).run()
 
     async def _shut_down(self) -> None:
         store = self._base.store
-        self._end.is_stopping = True
-        self._notifier.send("STOPPING=1")
         self._assembly.status.now = Readiness(is_ready=False, reason="draining")
         self._services.ownership.is_draining = True
         environment = self._base.environment
