@@ -1,5 +1,6 @@
-"""Public support for tests of programs that build on broker-ctl.
+"""What tests, trials and people who build brokers use; the parts for other packages are public.
 
-`memory_store` is ZooKeeper in memory, `virtual_time` and `manual_clock` are clocks under a test's
-control, `serve_log` records what a simulated broker served, `replica_client` talks to one.
+`memory_store` is ZooKeeper in memory, `time` has an event loop and a clock under a test's control,
+`simulated` is a broker process and what it served, `replica_client` talks to one, `conformance`
+judges a broker process, `embedded` starts real servers and daemons.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.core.model.names import Namespace, Ring
 from broker_ctl.daemon.lifecycle import exits
-from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
+from broker_ctl.errors import AuthFailed, HistoryBehind, NoAuth, RetriesUsedUp, StoreError
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.time import in_virtual_time
 from tests.support.clusters.attached import attached_run
@@ -106,12 +106,22 @@ async def test_beside_a_pulsar_cluster_the_policy_of_expiries_holds_too(
                 assert await run.daemon == code
 
 
-async def test_beside_a_pulsar_cluster_refused_credentials_end_it_too() -> None:
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        (AuthFailed("no"), exits.NOT_ADMITTED),
+        (HistoryBehind("the servers were restored from a copy"), exits.HISTORY_BEHIND),
+    ],
+    ids=["refused credentials", "a restored ZooKeeper"],
+)
+async def test_beside_a_pulsar_cluster_a_store_that_gives_up_ends_it_too(
+    why: StoreError, code: int
+) -> None:
     async with foreign_cluster() as cluster, attached_run(cluster) as run:
         await eventually(lambda: run.is_leading)
-        run.store.give_up(AuthFailed("no"))
+        run.store.give_up(why)
         async with asyncio.timeout(60.0):
-            assert await run.daemon == exits.NOT_ADMITTED
+            assert await run.daemon == code
 
 
 async def test_beside_a_pulsar_cluster_every_metric_of_session_seat_and_caches_is_fed() -> None:
