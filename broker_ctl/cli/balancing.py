@@ -21,6 +21,7 @@ from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     audit_fields,
     change_options,
     check_and_confirm,
@@ -62,7 +63,11 @@ Examples:
 """
 
 
-@click.command(short_help="Drain a broker; show the progress of drains.", epilog=_DRAIN_EXAMPLES)
+@click.command(
+    cls=VerbCommand,
+    short_help="Drain a broker; show the progress of drains.",
+    epilog=_DRAIN_EXAMPLES,
+)
 @click.argument("broker", required=False)
 @click.option(
     "--force",
@@ -125,7 +130,7 @@ def drain(
     report_result(target, row["state"], _sentence(row), drain=row)
 
 
-@click.command(short_help="End the drain of a broker.", epilog=_UNDRAIN_EXAMPLES)
+@click.command(cls=VerbCommand, short_help="End the drain of a broker.", epilog=_UNDRAIN_EXAMPLES)
 @click.argument("broker")
 @change_options
 @daemon_options
@@ -289,7 +294,7 @@ Examples:
 """
 
 
-@click.command(short_help="Pause automatic balancing.", epilog=_PAUSE_EXAMPLES)
+@click.command(cls=VerbCommand, short_help="Pause automatic balancing.", epilog=_PAUSE_EXAMPLES)
 @reason_option
 @change_options
 @daemon_options
@@ -311,7 +316,9 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
         report_result(target, "paused", "paused until broker-ctl resume", pause=row)
 
 
-@click.command(short_help="Resume automatic balancing after a pause.", epilog=_RESUME_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Resume automatic balancing after a pause.", epilog=_RESUME_EXAMPLES
+)
 @change_options
 @daemon_options
 def resume(target: Target, *, dry_run: bool, yes: bool) -> None:
@@ -511,7 +518,9 @@ Examples:
 """
 
 
-@click.command(short_help="Show, approve or stop a balancing plan.", epilog=_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Show, approve or stop a balancing plan.", epilog=_EXAMPLES
+)
 @click.option("--verbose", is_flag=True, help="Also show each skipped bundle with its reason.")
 @click.option(
     "--show", metavar="PLAN", help="Show this plan, which another operator may have proposed."

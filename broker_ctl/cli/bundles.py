@@ -9,6 +9,7 @@ from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_ta
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     VerbGroup,
     audit_fields,
     change_options,
@@ -69,7 +70,7 @@ def no_bundle(bundle: "Bundle") -> click.ClickException:
 # ``broker-ctl bundles split`` and ``merge``.
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=VerbCommand, epilog=EXAMPLES)
 @click.argument("bundle")
 @click.option("--algorithm", help="[default: defaultNamespaceBundleSplitAlgorithm of the broker]")
 @click.option(
@@ -149,7 +150,7 @@ def _split_target(text: str) -> "tuple[Namespace, str]":
     return name.namespace, str(name.range)
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=VerbCommand, epilog=EXAMPLES)
 @click.argument("bundle")
 @click.option("--with", "other", metavar="BUNDLE", help="Adjacent bundle.  [default: the next one]")
 @change_options
@@ -381,7 +382,7 @@ Examples:
 """
 
 
-@click.command(name="lookup", epilog=_EXAMPLES)
+@click.command(cls=VerbCommand, name="lookup", epilog=_EXAMPLES)
 @click.argument("topic")
 @daemon_options
 def lookup(target: Target, *, topic: str) -> None:
@@ -605,7 +606,7 @@ _NUMBER: Final = click.IntRange(1, 65_536)
 _MOST_AT_ONCE: Final = 16
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("topic")
 @click.option("--partitions", "-p", type=_NUMBER, required=True, help="Number of partitions.")
 @change_options
@@ -624,7 +625,7 @@ def create_partitioned_topic(
         report_result(target, "created", f"created {name} with {partitions} partitions")
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("topic")
 @click.option("--partitions", "-p", type=_NUMBER, required=True, help="Total number of partitions.")
 @change_options
@@ -647,7 +648,7 @@ def update_partitioned_topic(
         report_result(target, "updated", f"{name} now has {partitions} partitions")
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("topic")
 @change_options
 @daemon_options
@@ -667,7 +668,7 @@ def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: 
         report_result(target, "deleted", f"deleted partitioned topic {name}")
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("namespace")
 @daemon_options
 def list_partitioned_topics(target: Target, *, namespace: str) -> None:
@@ -687,7 +688,7 @@ def list_partitioned_topics(target: Target, *, namespace: str) -> None:
         print_table("", ("partitioned topic",), ([topic] for topic in topics))
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("topic")
 @daemon_options
 def get_partitioned_topic_metadata(target: Target, *, topic: str) -> None:
@@ -702,7 +703,7 @@ def get_partitioned_topic_metadata(target: Target, *, topic: str) -> None:
         print_facts("", found)
 
 
-@click.command(epilog=_PARTITIONED_TOPICS_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PARTITIONED_TOPICS_EXAMPLES)
 @click.argument("topic")
 @daemon_options
 def partitioned_lookup(target: Target, *, topic: str) -> None:

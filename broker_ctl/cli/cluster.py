@@ -1,6 +1,8 @@
 """``broker-ctl brokers``, ``status``, ``leader``, ``history``, ``explain`` and others."""
 
-from collections.abc import Iterator, Mapping
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,13 +16,16 @@ from broker_ctl.cli.runtime.output import (
     escape_values,
     print_facts,
     print_table,
+    reason_first,
     sentence_of,
+    shared_namespace,
     time_text,
     value_text,
 )
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     VerbGroup,
     change_options,
     check_and_confirm,
@@ -30,6 +35,7 @@ from broker_ctl.cli.runtime.verbs import (
     send,
     send_dry_run,
 )
+from broker_ctl.core.model.broker import escape
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import DaemonClient
@@ -320,7 +326,9 @@ Examples:
 """
 
 
-@click.command(short_help="Show why the leader decided as it did.", epilog=_EXPLAIN_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Show why the leader decided as it did.", epilog=_EXPLAIN_EXAMPLES
+)
 @click.argument("subject", metavar="BROKER|BUNDLE")
 @daemon_options
 def explain(target: Target, *, subject: str) -> None:
@@ -352,7 +360,9 @@ Examples:
 """
 
 
-@click.command(short_help="Show recent decisions and their results.", epilog=_HISTORY_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Show recent decisions and their results.", epilog=_HISTORY_EXAMPLES
+)
 @click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
 @click.option("--result", type=click.Choice(_RESULTS), help="Only decisions with this result.")
 @click.option("--broker", metavar="BROKER", help="Only decisions about this broker.")
@@ -397,9 +407,31 @@ def history(
     if target.is_json:
         echo_json(rows)
     else:
-        print_table("", _COLUMNS, map(_cells, rows))
+        if sys.stdout.isatty():
+            _echo_lines(rows)
+        else:
+            print_table("", _COLUMNS, map(_cells, rows))
         if not rows:
             click.echo("no decision matches", err=True)
+
+
+def _echo_lines(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line a decision, as wide as the terminal."""
+    bundles = [row[name] for row in rows for name in ("bundle", "left") if name in row]
+    bundles += [row["subject"] for row in rows if row.get("subject", "").count("/") > 1]
+    namespace = shared_namespace(bundles)
+    width = shutil.get_terminal_size().columns
+    is_cut = False
+    for row in rows:
+        outcome = f" ({row['outcome']})" if row["outcome"] else ""
+        text = escape(f"{reason_first(row, namespace)}{outcome}")
+        line = f"{time_text(row['at_ms'])[5:]}  {row['result']:<7}  {text}"
+        is_cut |= len(line) > width
+        click.echo(line if len(line) <= width else f"{line[: width - 1]}…")
+    notes = [f"all bundles are of {namespace}"] * bool(namespace)
+    notes += ["--output wide shows whole lines"] * is_cut
+    if notes:
+        echo("; ".join(notes), err=True)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -461,7 +493,11 @@ Examples:
 """
 
 
-@click.command(short_help="Show the state of a broker or of the cluster.", epilog=_STATUS_EXAMPLES)
+@click.command(
+    cls=VerbCommand,
+    short_help="Show the state of a broker or of the cluster.",
+    epilog=_STATUS_EXAMPLES,
+)
 @click.option("--cluster", is_flag=True, help="Show the whole cluster, as its leader sees it.")
 @daemon_options
 def status(target: Target, *, cluster: bool) -> None:
@@ -486,9 +522,16 @@ def _draw(state: dict[str, Any]) -> None:
 
 
 def _show(state: dict[str, Any]) -> None:
+    if "brokers" in state:
+        from broker_ctl.cli.status_screen import cluster_verdict
+
+        echo(cluster_verdict(state))
+        print_facts("", {"brokers": state.pop("brokers")})
+        # What is empty, off or zero is in --output wide and json.
+        print_facts("", {name: part for name, part in state.items() if part})
+        return
     if "journal" in state:
-        # The journal of a broker; the overview of the cluster has decisions instead.
-        journal = [entry | entry["decision"] for entry in state["journal"]]
-        state = {name: part for name, part in state.items() if name != "journal"}
+        # A daemon of another version may have none.
+        journal = [entry | entry["decision"] for entry in state.pop("journal")]
         state["latest decisions"] = journal
-    print_facts(str(state.get("broker", "cluster")), state)
+    print_facts(str(state["broker"]), state)

@@ -26,7 +26,7 @@ from broker_ctl.cli.runtime.output import (
     print_table,
 )
 from broker_ctl.cli.runtime.target import Target, config_option, daemon_options, settings_options
-from broker_ctl.cli.runtime.verbs import watch_option
+from broker_ctl.cli.runtime.verbs import VerbCommand, watch_option
 from broker_ctl.codec import encode_pretty
 
 if TYPE_CHECKING:
@@ -169,7 +169,9 @@ Examples:
 """
 
 
-@click.command(short_help="Find out what is wrong, and what to do.", epilog=_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Find out what is wrong, and what to do.", epilog=_EXAMPLES
+)
 @settings_options("broker.conf of the daemon; without it, environment and --set alone.")
 @click.option(
     "--timeout",
@@ -368,7 +370,11 @@ _PATHS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 }
 
 
-@click.command(short_help="Collect what helps to find a fault.", epilog=_SUPPORT_BUNDLE_EXAMPLES)
+@click.command(
+    cls=VerbCommand,
+    short_help="Collect what helps to find a fault.",
+    epilog=_SUPPORT_BUNDLE_EXAMPLES,
+)
 @config_option("broker.conf of the daemon: adds the settings, and what doctor finds.", exists=True)
 @click.option(
     "--unit",

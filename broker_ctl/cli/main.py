@@ -1,65 +1,75 @@
 """The command line: its commands, and how errors are reported."""
 
 import errno
-import importlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.verbs import VerbGroup, finish_command
+from broker_ctl.cli.runtime.verbs import ImportedVerbs
 from broker_ctl.core.model.broker import escape
 from broker_ctl.errors import BrokerCtlError
 
-# Verb -> module and name of its command. A module is imported when its verb, or the list of verbs,
-# is needed; it imports the floors below only when its command runs, so that --help stays fast.
-VERBS: Final = {
-    "anti-affinity": "broker_ctl.cli.policies:anti_affinity",
-    "attach": "broker_ctl.cli.attach:command",
-    "audit": "broker_ctl.cli.audit:command",
-    "brokers": "broker_ctl.cli.cluster:brokers",
-    "bundles": "broker_ctl.cli.bundles:bundles",
-    "ca": "broker_ctl.cli.ca:command",
-    "cluster-key": "broker_ctl.cli.cluster_key:command",
-    "clusters": "broker_ctl.cli.policies:clusters",
-    "completion": "broker_ctl.cli.install:completion",
-    "config": "broker_ctl.cli.config:command",
-    "configuration": "broker_ctl.cli.cluster:configuration",
-    "controller": "broker_ctl.cli.partitions:controller",
-    "dashboards": "broker_ctl.cli.install:dashboards",
-    "dataplane": "broker_ctl.cli.dataplane:command",
-    "advise": "broker_ctl.cli.advise:command",
-    "doctor": "broker_ctl.cli.diagnosis:doctor",
-    "drain": "broker_ctl.cli.balancing:drain",
-    "elect": "broker_ctl.cli.partitions:elect",
-    "explain": "broker_ctl.cli.cluster:explain",
-    "failure-domains": "broker_ctl.cli.policies:failure_domains",
-    "history": "broker_ctl.cli.cluster:history",
-    "isolation-policies": "broker_ctl.cli.policies:isolation_policies",
-    "leader": "broker_ctl.cli.cluster:leader",
-    "man-pages": "broker_ctl.cli.install:man_pages",
-    "namespaces": "broker_ctl.cli.bundles:namespaces",
-    "partitions": "broker_ctl.cli.partitions:partitions",
-    "pause": "broker_ctl.cli.balancing:pause",
-    "pipeline": "broker_ctl.cli.pipeline.group:command",
-    "plan": "broker_ctl.cli.balancing:command",
-    "quickstart": "broker_ctl.cli.quickstart:command",
-    "resume": "broker_ctl.cli.balancing:resume",
-    "rollout": "broker_ctl.cli.rollout:command",
-    "run": "broker_ctl.cli.run:command",
-    "secrets": "broker_ctl.cli.secrets:command",
-    "simulate": "broker_ctl.cli.simulate:command",
-    "status": "broker_ctl.cli.cluster:status",
-    "support-bundle": "broker_ctl.cli.diagnosis:support_bundle",
-    "tenants": "broker_ctl.cli.policies:tenants",
-    "tokens": "broker_ctl.cli.tokens:command",
-    "topics": "broker_ctl.cli.bundles:topics",
-    "undrain": "broker_ctl.cli.balancing:undrain",
-    "units": "broker_ctl.cli.install:units",
-    "zookeeper": "broker_ctl.cli.zookeeper:command",
+# By what somebody is doing. Modules import the floors below only when their command runs, so that
+# --help stays fast.
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "See what happens": {
+        "status": "broker_ctl.cli.cluster:status",
+        "doctor": "broker_ctl.cli.diagnosis:doctor",
+        "explain": "broker_ctl.cli.cluster:explain",
+        "history": "broker_ctl.cli.cluster:history",
+        "leader": "broker_ctl.cli.cluster:leader",
+        "brokers": "broker_ctl.cli.cluster:brokers",
+        "topics": "broker_ctl.cli.bundles:topics",
+        "audit": "broker_ctl.cli.audit:command",
+        "support-bundle": "broker_ctl.cli.diagnosis:support_bundle",
+    },
+    "Act on the cluster": {
+        "plan": "broker_ctl.cli.balancing:command",
+        "pause": "broker_ctl.cli.balancing:pause",
+        "resume": "broker_ctl.cli.balancing:resume",
+        "drain": "broker_ctl.cli.balancing:drain",
+        "undrain": "broker_ctl.cli.balancing:undrain",
+        "rollout": "broker_ctl.cli.rollout:command",
+        "bundles": "broker_ctl.cli.bundles:bundles",
+        "namespaces": "broker_ctl.cli.bundles:namespaces",
+        "partitions": "broker_ctl.cli.partitions:partitions",
+        "elect": "broker_ctl.cli.partitions:elect",
+        "controller": "broker_ctl.cli.partitions:controller",
+    },
+    "Set rules": {
+        "tenants": "broker_ctl.cli.policies:tenants",
+        "clusters": "broker_ctl.cli.policies:clusters",
+        "isolation-policies": "broker_ctl.cli.policies:isolation_policies",
+        "failure-domains": "broker_ctl.cli.policies:failure_domains",
+        "anti-affinity": "broker_ctl.cli.policies:anti_affinity",
+        "configuration": "broker_ctl.cli.cluster:configuration",
+    },
+    "Set up": {
+        "quickstart": "broker_ctl.cli.quickstart:command",
+        "run": "broker_ctl.cli.run:command",
+        "attach": "broker_ctl.cli.attach:command",
+        "config": "broker_ctl.cli.config:command",
+        "secrets": "broker_ctl.cli.secrets:command",
+        "tokens": "broker_ctl.cli.tokens:command",
+        "cluster-key": "broker_ctl.cli.cluster_key:command",
+        "ca": "broker_ctl.cli.ca:command",
+        "zookeeper": "broker_ctl.cli.zookeeper:command",
+        "units": "broker_ctl.cli.install:units",
+        "dashboards": "broker_ctl.cli.install:dashboards",
+        "dataplane": "broker_ctl.cli.dataplane:command",
+        "completion": "broker_ctl.cli.install:completion",
+        "man-pages": "broker_ctl.cli.install:man_pages",
+    },
+    "Study": {
+        "simulate": "broker_ctl.cli.simulate:command",
+        "advise": "broker_ctl.cli.advise:command",
+        "pipeline": "broker_ctl.cli.pipeline.group:command",
+    },
 }
+VERBS: Final = [verb for verbs in SECTIONS.values() for verb in verbs]
 _OUTPUT_FAILS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
@@ -71,20 +81,10 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
-class Verbs(VerbGroup):
-    """The verbs, each imported when it is needed."""
+class Verbs(ImportedVerbs):
+    """The verbs, and how their errors are reported."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order of their table."""
-        return [*VERBS, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of a verb; None if there is no such verb."""
-        if cmd_name not in VERBS:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = VERBS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return finish_command(command)
+    places = SECTIONS
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; standard output that is closed or full is one message."""

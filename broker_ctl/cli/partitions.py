@@ -23,6 +23,7 @@ from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_ta
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     VerbGroup,
     change_options,
     confirm,
@@ -43,7 +44,7 @@ Examples:
 _STATES: Final = {"kafka": "Kafka's", "broker-ctl": "broker-ctl's", "none": "none: never led"}
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_EXAMPLES)
 @click.argument("topic")
 @click.option(
     "--topic-id",
@@ -222,7 +223,7 @@ Examples:
 """
 
 
-@click.command(epilog=_HISTORY_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_HISTORY_EXAMPLES)
 @click.argument("topic", required=False, metavar="[TOPIC|TOPIC-PARTITION]")
 @click.option(
     "--partition", type=click.IntRange(0), help="Only changes of this partition of TOPIC."
@@ -286,7 +287,9 @@ Examples:
 """
 
 
-@click.command(short_help="Show why a partition has its leader.", epilog=_EXPLAIN_EXAMPLES)
+@click.command(
+    cls=VerbCommand, short_help="Show why a partition has its leader.", epilog=_EXPLAIN_EXAMPLES
+)
 @click.argument("partition", type=PartitionName(), metavar="TOPIC-PARTITION")
 @daemon_options
 def explain(target: Target, *, partition: dict[str, Any]) -> None:

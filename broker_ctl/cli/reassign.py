@@ -25,6 +25,7 @@ from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     VerbGroup,
     change_options,
     confirm,
@@ -115,7 +116,7 @@ Examples:
 """
 
 
-@click.command(epilog=_REASSIGN_THROTTLE_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_REASSIGN_THROTTLE_EXAMPLES)
 @click.argument("rate", type=Rate(), required=False)
 @click.option("--remove", is_flag=True, help="Copy new replicas without a limit.")
 @change_options

@@ -22,6 +22,7 @@ from broker_ctl.cli.runtime.secret_files import require_private
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import (
     VerbChange,
+    VerbCommand,
     VerbGroup,
     audit_fields,
     change_options,
@@ -55,7 +56,12 @@ Examples:
 """
 
 
-@click.command("plan", short_help="Show what a rollout would do.", epilog=_PLAN_EXAMPLES)
+@click.command(
+    "plan",
+    cls=VerbCommand,
+    short_help="Show what a rollout would do.",
+    epilog=_PLAN_EXAMPLES,
+)
 @scope_options
 @click.option(
     "--restart-command",
@@ -255,7 +261,12 @@ Examples:
 """
 
 
-@click.command("run", short_help="Restart all brokers in turn.", epilog=_RUN_EXAMPLES)
+@click.command(
+    "run",
+    cls=VerbCommand,
+    short_help="Restart all brokers in turn.",
+    epilog=_RUN_EXAMPLES,
+)
 @scope_options
 @hook_options
 @click.option("--wanted-version", default="", help="Version that a restarted broker has to run.")
@@ -307,7 +318,7 @@ def run(
         drive(target, restarting)
 
 
-@click.command("resume", short_help="Continue a rollout.", epilog=_RESUME_EXAMPLES)
+@click.command("resume", cls=VerbCommand, short_help="Continue a rollout.", epilog=_RESUME_EXAMPLES)
 @hook_options
 @reason_option
 @change_options
@@ -383,7 +394,7 @@ Examples:
 _OVER: Final = frozenset({"done", "aborted", "stopped", "paused"})
 
 
-@click.command(short_help="Show how far a rollout is.", epilog=_STATUS_EXAMPLES)
+@click.command(cls=VerbCommand, short_help="Show how far a rollout is.", epilog=_STATUS_EXAMPLES)
 @click.option("--wait", is_flag=True, help="Wait until it has ended, stopped or is paused.")
 @daemon_options
 def status(target: Target, *, wait: bool) -> None:
@@ -403,7 +414,7 @@ def status(target: Target, *, wait: bool) -> None:
         print_rollout(row)
 
 
-@click.command(short_help="Begin no further broker.", epilog=_PAUSE_EXAMPLES)
+@click.command(cls=VerbCommand, short_help="Begin no further broker.", epilog=_PAUSE_EXAMPLES)
 @reason_option
 @change_options
 @daemon_options
@@ -412,7 +423,7 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
     _act(target, "pause", reason, dry_run=dry_run, yes=yes)
 
 
-@click.command(short_help="End a rollout.", epilog=_ABORT_EXAMPLES)
+@click.command(cls=VerbCommand, short_help="End a rollout.", epilog=_ABORT_EXAMPLES)
 @reason_option
 @change_options
 @daemon_options
@@ -449,7 +460,10 @@ _ROLLBACK_OVER: Final = frozenset({"done", "aborted"})
 
 
 @click.command(
-    "rollback", short_help="Restart again what has restarted.", epilog=_ROLLBACK_EXAMPLES
+    "rollback",
+    cls=VerbCommand,
+    short_help="Restart again what has restarted.",
+    epilog=_ROLLBACK_EXAMPLES,
 )
 @hook_options
 @click.option("--accept-overload", is_flag=True, help="Begin though the rest carries too much.")

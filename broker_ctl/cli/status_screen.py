@@ -12,7 +12,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from broker_ctl.cli.runtime.output import duration_text, sentence_of, time_text
+from broker_ctl.cli.runtime.output import (
+    duration_text,
+    reason_first,
+    sentence_of,
+    shared_namespace,
+    time_text,
+)
 from broker_ctl.core.cluster.imbalance import imbalance_text
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http_client import HttpClient
@@ -142,7 +148,10 @@ def render_cluster(
     """The leader's overview above ``foot``; if lines are short, the brokers with the most load."""
     if not overview:
         return Text("waiting for the leader's first overview")
-    decisions = list(overview["decisions"])[: _DECISIONS_SHOWN[height >= _HIGH]]
+    namespace = shared_namespace(bundle["bundle"] for bundle in overview["bundles"])
+    decisions = _decision_lines(overview["decisions"], namespace)[
+        : _DECISIONS_SHOWN[height >= _HIGH]
+    ]
     most = max(1, height - 1 - 2 * _HEAD - len(decisions) - len(foot))
     if len(overview["brokers"]) > most:
         fullest = sorted(overview["brokers"], key=lambda broker: -float(broker["usage_ratio"]))
@@ -152,7 +161,7 @@ def render_cluster(
     room = height - 1 - taken - _HEAD
     parts: list[RenderableType] = [_brokers(overview)]
     if room > 0:
-        parts.append(_bundles(overview, room))
+        parts.append(_bundles(overview, namespace, room))
     return Group(*parts, _decisions(decisions), *foot)
 
 
@@ -189,20 +198,20 @@ def _brokers(overview: dict[str, Any]) -> Table:
     return table
 
 
-def _bundles(overview: dict[str, Any], room: int) -> Table:
+def _bundles(overview: dict[str, Any], namespace: str, room: int) -> Table:
     bundles = list(overview["bundles"])
     title = f"{len(bundles)} bundles"
     if len(bundles) > room:
         title += f", the {room} with the most traffic"
         bundles = sorted(bundles, key=lambda bundle: -bundle["throughput_bytes_per_s"])[:room]
     table = _table(title)
-    for name in ("bundle", "owner", "msg/s", "MiB/s", "topics"):
-        table.add_column(
-            name, justify="left" if name in {"bundle", "owner"} else "right", no_wrap=True
-        )
+    table.add_column(f"bundle of {namespace}" if namespace else "bundle", no_wrap=True)
+    table.add_column("owner", no_wrap=True)
+    for name in ("msg/s", "MiB/s", "topics"):
+        table.add_column(name, justify="right", no_wrap=True)
     for bundle in bundles:
         table.add_row(
-            bundle["bundle"],
+            bundle["bundle"].removeprefix(f"{namespace}/"),
             bundle["owner"] or "-",
             f"{bundle['msg_per_s']:,.0f}",
             f"{bundle['throughput_bytes_per_s'] / _MIB:.1f}",
@@ -211,15 +220,32 @@ def _bundles(overview: dict[str, Any], room: int) -> Table:
     return table
 
 
-def _decisions(rows: Sequence[dict[str, Any]]) -> Table:
-    """The newest first, each in one line."""
+def _decision_lines(
+    decisions: Sequence[Mapping[str, Any]], namespace: str
+) -> list[tuple[str, str]]:
+    """Result and text: what was done, newest first; then each reason not to act, with its count.
+
+    A cycle has a skip for each hot topic: they would hide what was done.
+    """
+    skips: dict[str, list[Mapping[str, Any]]] = {}
+    lines: list[tuple[str, str]] = []
+    for row in decisions:
+        result = row.get("result", "")
+        if result == "skipped":
+            skips.setdefault(row.get("reason", row["sentence"]), []).append(row)
+        else:
+            lines.append((result, reason_first(row, namespace)))
+    same = [("skipped", reason_first(of[0], namespace, count=len(of))) for of in skips.values()]
+    # At least one line for those, however much was done.
+    return [*lines[: _DECISIONS_SHOWN[0] - 1], *same, *lines[_DECISIONS_SHOWN[0] - 1 :]]
+
+
+def _decisions(lines: Sequence[tuple[str, str]]) -> Table:
     table = _table("last decisions", is_headed=False)
-    table.add_column(
-        no_wrap=True, min_width=max((len(row.get("result", "")) for row in rows), default=0)
-    )
+    table.add_column(no_wrap=True, min_width=max((len(result) for result, _ in lines), default=0))
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        table.add_row(row.get("result", ""), sentence_of(row))
+    for result, text in lines:
+        table.add_row(result, text)
     return table
 
 
@@ -227,7 +253,8 @@ def _foot(snapshot: DemoSnapshot) -> list[Text]:
     client, urls = snapshot.client, snapshot.urls
     lines = [
         f"lookups {client.lookups}, failed {client.failures}   Ctrl-C stops everything",
-        f"try: broker-ctl status --cluster --url {urls[0]}   metrics: {urls[0]}/metrics",
+        f"try: broker-ctl status --cluster --url {urls[0]}",
+        f"console: {urls[0]}/ui/   metrics: {urls[0]}/metrics",
     ]
     if snapshot.replicated:
         lines.insert(0, sentence(snapshot.replicated))
@@ -247,6 +274,15 @@ def render(state: Mapping[str, Any], height: int) -> RenderableType:
     if "journal" in state:
         return _broker(state, height)
     return render_cluster(dict(state), [_line(_cluster_foot(state))], height)
+
+
+def cluster_verdict(state: Mapping[str, Any]) -> str:
+    """What an operator wants to know first, in a line."""
+    imbalance = imbalance_text(state["usage_imbalance"])
+    return (
+        f"{len(state['brokers'])} brokers, {state['bundle_count']} bundles, "
+        f"imbalance {imbalance}   {_cluster_foot(state)}"
+    )
 
 
 def _cluster_foot(state: Mapping[str, Any]) -> str:

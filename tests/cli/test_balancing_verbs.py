@@ -1,5 +1,8 @@
 """Verbs for the balancing as a whole, as an operator types them."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -299,6 +302,28 @@ def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryO
     assert operations.asked[-1] == ("history", wanted)
     backwards = CliRunner().invoke(main, ["history", "--since", "1h", "--until", "2h"])
     assert (backwards.exit_code, "--since is after --until" in backwards.stderr) == (2, True)
+
+
+def test_history_has_one_line_a_decision_on_a_terminal(cluster: Cluster) -> None:
+    screen, terminal = os.openpty()
+    command = [sys.executable, "-m", "broker_ctl", "history", "--url", cluster.follower.url]
+    done = subprocess.run(
+        command,
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "60"},
+        check=True,
+    )
+    os.close(terminal)
+    shown = os.read(screen, 65536).decode().splitlines()
+    os.close(screen)
+    whole = cluster.json("history")
+    assert len(shown) == len(whole)
+    assert shown[0].startswith("01-01T00:00:00Z  skipped  below threshold: cluster: ")
+    assert all(len(line) <= 60 for line in shown)
+    assert shown[0].endswith("…")
+    assert "--output wide shows whole lines" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["0s", "2", "h", "1.5h", "1 h", "9999999s", "2w"])

@@ -1,12 +1,13 @@
 """--help of every verb: a whole sentence, examples, exit codes."""
 
+import re
 from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.cli.main import main
+from broker_ctl.cli.main import SECTIONS, main
 
 
 def verbs(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -30,7 +31,9 @@ def test_every_verb_says_what_it_is_for_how_it_is_typed_and_how_it_ends(
     assert usage.startswith("Usage: ")
     sentence = " ".join(text.split())
     assert "." in sentence
-    assert "..." not in result.output.partition("Commands:")[2].partition("Examples:")[0]
+    listed = result.output.partition("Options:")[2].partition("Examples:")[0]
+    assert not re.search(r"^  [a-z-]+ +.*\.\.\.$", listed, re.MULTILINE)
+    assert ("\n\nConnection:\n" in result.output) == ("--allow-cleartext" in result.output)
     examples = result.output.partition("Examples:")[2]
     assert f"broker-ctl {' '.join(words)}".strip() in examples
     assert "xit code" in result.output
@@ -49,3 +52,27 @@ def test_a_verb_of_a_group_has_its_own_examples(words: str) -> None:
         .output
     )
     assert group.count(f"broker-ctl {words.split(maxsplit=1)[0]} ") > len(lines)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("drian", "Did you mean drain or undrain?"),
+        ("bundles unlaod", "Did you mean unload?"),
+        ("pipeline prfile", "Did you mean profile?"),
+        ("xyzzy", "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_word_that_is_no_verb_has_those_like_it_in_its_error(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(main, typed.split())
+    assert result.exit_code == 2
+    assert meant in result.output
+
+
+def test_verbs_are_listed_by_what_somebody_is_doing() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    titles = re.findall(r"^(\w.*):$", result.output, re.MULTILINE)
+    assert titles == ["Options", *SECTIONS]
+    for title, listed in SECTIONS.items():
+        text = result.output.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert re.findall(r"^  ([a-z-]+)", text, re.MULTILINE) == [*listed]

@@ -38,6 +38,7 @@ VERBS = [
     (("drain",), "/control/v1/drains"),
     (("history",), "/control/v1/history"),
     (("plan",), "/control/v1/plan"),
+    (("status", "--cluster"), "/control/v1/cluster"),
 ]
 
 
@@ -47,7 +48,7 @@ async def _answer(request: web.Request) -> web.Response:
                              status=404 if found is None else 200)  # fmt: skip
 
 
-@pytest.mark.parametrize(("verb", "path"), VERBS, ids=[path for _, path in VERBS])
+@pytest.mark.parametrize(("verb", "path"), VERBS, ids=[" ".join(verb) for verb, _ in VERBS])
 async def test_the_reply_of_an_earlier_build_is_explained_in_one_sentence(
     verb: tuple[str, ...], path: str
 ) -> None:
@@ -72,8 +73,6 @@ async def test_what_is_only_handed_on_is_shown_whatever_its_form() -> None:
         asked = ["history", "--output", "json", "--url", url]
         found = await asyncio.to_thread(CliRunner().invoke, main, asked)
         assert json.loads(found.stdout) == EARLIER["/control/v1/history"]
-        table = await asyncio.to_thread(
-            CliRunner().invoke, main, ["status", "--cluster", "--url", url]
-        )
+        table = await asyncio.to_thread(CliRunner().invoke, main, ["status", "--url", url])
         assert table.exit_code == 0, table.output
         assert BROKER in table.stdout

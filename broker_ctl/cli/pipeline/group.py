@@ -1,38 +1,29 @@
 """``broker-ctl pipeline``: analysis of a cluster's history with Spark."""
 
-import importlib
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 import click
 
-from broker_ctl.cli.runtime.verbs import VerbGroup, finish_command
-
-# Verb -> module and name of its command; imported when it is needed.
-_VERBS: Final = {
-    "backtest": "broker_ctl.cli.pipeline.backtest:command",
-    "compact": "broker_ctl.cli.pipeline.tables:compact",
-    "expire": "broker_ctl.cli.pipeline.tables:expire",
-    "import": "broker_ctl.cli.pipeline.imports:command",
-    "ingest": "broker_ctl.cli.pipeline.tables:ingest",
-    "profile": "broker_ctl.cli.pipeline.profile:command",
-    "readmit": "broker_ctl.cli.pipeline.tables:readmit",
-    "recommend": "broker_ctl.cli.pipeline.recommend:command",
-    "report": "broker_ctl.cli.pipeline.report:command",
-    "size": "broker_ctl.cli.pipeline.synth:size",
-    "synth": "broker_ctl.cli.pipeline.synth:synth",
-}
+from broker_ctl.cli.runtime.verbs import ImportedVerbs
 
 
-class _Verbs(VerbGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_VERBS, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = _VERBS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return finish_command(command)
+class _Verbs(ImportedVerbs):
+    places: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Commands": {
+            "backtest": "broker_ctl.cli.pipeline.backtest:command",
+            "compact": "broker_ctl.cli.pipeline.tables:compact",
+            "expire": "broker_ctl.cli.pipeline.tables:expire",
+            "import": "broker_ctl.cli.pipeline.imports:command",
+            "ingest": "broker_ctl.cli.pipeline.tables:ingest",
+            "profile": "broker_ctl.cli.pipeline.profile:command",
+            "readmit": "broker_ctl.cli.pipeline.tables:readmit",
+            "recommend": "broker_ctl.cli.pipeline.recommend:command",
+            "report": "broker_ctl.cli.pipeline.report:command",
+            "size": "broker_ctl.cli.pipeline.synth:size",
+            "synth": "broker_ctl.cli.pipeline.synth:synth",
+        }
+    }
 
 
 _EXAMPLES: Final = """\b

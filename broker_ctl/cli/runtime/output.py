@@ -1,5 +1,6 @@
 """Output of commands: tables, JSON, units, files; progress on stderr."""
 
+import io
 import os
 import re
 import sys
@@ -332,7 +333,13 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[obje
     for row in cells:
         # Text: rich would take a value in brackets for markup.
         table.add_row(*map(Text, row))
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    if sys.stdout.isatty():
+        Console().print(table)
+        return
+    text = io.StringIO()
+    Console(width=_PIPE_WIDTH, file=text).print(table)
+    # No padding: a pager would wrap it, and diff would show it.
+    click.echo("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
 
 
 def _plain_table(title: str, headers: list[str], cells: list[list[str]]) -> str:
@@ -365,6 +372,32 @@ def sentence_of(decision: Mapping[str, Any]) -> str:
     """The sentence of a decision, without "skip" if the result beside it is "skipped"."""
     sentence = str(decision["sentence"])
     return sentence.removeprefix("skip ") if decision.get("result") == "skipped" else sentence
+
+
+def reason_first(decision: Mapping[str, Any], namespace: str = "", *, count: int = 1) -> str:
+    """A decision for a narrow line: why, what, and then the details, which may be cut.
+
+    Args:
+        decision: as ``/control/v1/history`` has it.
+        namespace: that of all bundles in view, which their names need not repeat; empty: none is.
+        count: decisions of this reason for which the line stands.
+    """
+    text = sentence_of(decision)
+    reason = str(decision.get("reason", "")).replace("_", " ")
+    end = f": {reason}: {decision.get('detail', '')}"
+    if reason and text.endswith(end):
+        what = text.removesuffix(end)
+        if "source" in decision and "destination" in decision:
+            what = f"{decision['bundle']} {decision['source']} -> {decision['destination']}"
+        number = f" ({count})" if count > 1 else ""
+        text = f"{reason}{number}: {what}: {decision['detail']}"
+    return text.replace(f"{namespace}/", "") if namespace else text
+
+
+def shared_namespace(bundles: Iterable[str]) -> str:
+    """The namespace that all these bundles are of; empty: there are several."""
+    found = {bundle.rpartition("/")[0] for bundle in bundles}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _cell_value(row: Mapping[str, Any], name: str) -> Any:

@@ -21,10 +21,15 @@ def _keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # b
     ctx.meta[_ALLOWED] = value
 
 
+class ConnectionOption(click.Option):
+    """An option of how a daemon is reached; help pages have these in a section of their own."""
+
+
 def cleartext_option(whereto: str) -> Callable[[F], F]:
     """Add --allow-cleartext, for a secret that goes to ``whereto``."""
     return click.option(
         _OPTION,
+        cls=ConnectionOption,
         envvar="BROKER_CTL_ALLOW_CLEARTEXT",
         show_envvar=True,
         is_flag=True,

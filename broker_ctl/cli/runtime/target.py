@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 import click
 
 from broker_ctl.cli.runtime.output import Output, chosen_format, output_option
-from broker_ctl.cli.runtime.secret_files import allows_cleartext, cleartext_option, read_secret_file
+from broker_ctl.cli.runtime.secret_files import (
+    ConnectionOption,
+    allows_cleartext,
+    cleartext_option,
+    read_secret_file,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -68,6 +73,7 @@ def _keep_trusted(ctx: click.Context, param: click.Parameter, value: str) -> Non
 
 _TOKEN_FILE: Final = click.option(
     "--token-file",
+    cls=ConnectionOption,
     envvar="BROKER_CTL_TOKEN_FILE",
     show_envvar=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -78,6 +84,7 @@ _TOKEN_FILE: Final = click.option(
 )
 _TRUSTED_HOSTS: Final = click.option(
     "--trusted-hosts",
+    cls=ConnectionOption,
     envvar="BROKER_CTL_TRUSTED_HOSTS",
     show_envvar=True,
     default="",
@@ -91,6 +98,7 @@ _TRUSTED_HOSTS: Final = click.option(
 )
 _TLS_CA: Final = click.option(
     "--tls-ca",
+    cls=ConnectionOption,
     envvar="BROKER_CTL_TLS_CA",
     show_envvar=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -98,6 +106,7 @@ _TLS_CA: Final = click.option(
 )
 _TLS_CERT: Final = click.option(
     "--tls-cert",
+    cls=ConnectionOption,
     envvar="BROKER_CTL_TLS_CERT",
     show_envvar=True,
     nargs=2,
@@ -118,6 +127,7 @@ def _keep_timeout(ctx: click.Context, param: click.Parameter, value: float | Non
 
 _TIMEOUT_OPTION: Final = click.option(
     "--timeout",
+    cls=ConnectionOption,
     type=click.FloatRange(0.1, 3600.0),
     metavar="SECONDS",
     expose_value=False,
@@ -173,6 +183,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
 
     @click.option(
         "--url",
+        cls=ConnectionOption,
         envvar="BROKER_CTL_URL",
         show_envvar=True,
         default=_DEFAULT_URL,

@@ -1,23 +1,26 @@
 """Layout of --help, confirmations, ``--watch``, completion: what verbs share."""
 
 import functools
+import importlib
 import io
 import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from difflib import get_close_matches
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
 from broker_ctl.cli.runtime.output import Output, chosen_format, echo, echo_json
+from broker_ctl.cli.runtime.secret_files import ConnectionOption
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.core.model.broker import escape
 from broker_ctl.errors import BrokerCtlError
@@ -293,20 +296,44 @@ Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 wrong option or ar
 """
 
 
+class VerbCommand(click.Command):
+    """A command whose help has the options of its connection in a section of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verb's own options, then those of how a daemon is reached."""
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None:
+                (shared if isinstance(parameter, ConnectionOption) else own).append(row)
+        for title, rows in (("Options", own), ("Connection", shared)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 class VerbGroup(click.Group):
     """A group whose list of commands shows whole sentences."""
 
+    command_class: type[click.Command] | None = VerbCommand
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
+        """The commands by the title above them in the help."""
+        return {"Commands": self.list_commands(ctx)}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Wrap the lines that click would cut."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        rows = [
-            (name, command.get_short_help_str(_WHOLE))
-            for name, command in found
-            if command is not None and not command.hidden
-        ]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        for title, names in self.sections(ctx).items():
+            found = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [
+                (name, command.get_short_help_str(_WHOLE))
+                for name, command in found
+                if command is not None and not command.hidden
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the exit codes."""
@@ -321,6 +348,46 @@ class VerbGroup(click.Group):
         if command.epilog and not isinstance(command, click.Group):
             _, _, group = ctx.command_path.partition(" ")
             command.epilog = own_examples(command.epilog, f"{group} {cmd_name}".strip())
+        return finish_command(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word.
+
+        Raises:
+            click.UsageError: there is none; the message has those that are spelled like it.
+        """
+        word = args[0]
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            close = get_close_matches(word, self.list_commands(ctx))
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"No such command {word!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class ImportedVerbs(VerbGroup):
+    """A group whose commands are imported when one of them, or the list of them, is needed."""
+
+    # Title of a section of the help -> verb -> module and name of its command.
+    places: ClassVar[Mapping[str, Mapping[str, str]]]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order of their sections."""
+        return [*chain.from_iterable(self.places.values()), *super().list_commands(ctx)]
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
+        """See `VerbGroup.sections`."""
+        del ctx
+        return self.places
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of a verb; None if there is no such verb."""
+        place = next((verbs[cmd_name] for verbs in self.places.values() if cmd_name in verbs), "")
+        if not place:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
         return finish_command(command)
 
 

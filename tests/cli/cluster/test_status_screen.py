@@ -104,3 +104,22 @@ def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
     assert lines[2] == "leader b-1:1 (this broker)"
     assert "latest decisions" in lines
     assert "200 bundles" in lines
+
+
+def test_what_was_done_comes_before_reasons_not_to_act_and_equal_reasons_are_one_line() -> None:
+    def row(kind: str, result: str, subject: str, reason: str, **fields: str) -> dict[str, str]:
+        sentence = f"{kind} {subject}: {reason.replace('_', ' ')}: d"
+        return {"result": result, "sentence": sentence, "reason": reason, "detail": "d", **fields}
+
+    hot = [row("skip", "skipped", f"t/n/0x{n}_0x{n + 1}", "hot_topic") for n in range(30)]
+    moved = {"bundle": "t/n/0x1_0x2", "source": "b-1:1", "destination": "b-2:1"}
+    done = row("transfer", "done", "t/n/0x1_0x2 from b-1:1 to b-2:1", "imbalance", **moved)
+    split = row("split", "done", "t/n/0x5_0x6 of b-1:1", "broker_share")
+    lines = lines_of(cluster(3, 4, 1) | {"decisions": [*hot, done, split]}, 24)
+    words = [" ".join(line.split()) for line in lines]
+    shown = words[words.index("last decisions") + 1 :]
+    assert shown[:3] == [
+        "done imbalance: 0x1_0x2 b-1:1 -> b-2:1: d",
+        "done broker share: split 0x5_0x6 of b-1:1: d",
+        "skipped hot topic (30): 0x0_0x1: d",
+    ]

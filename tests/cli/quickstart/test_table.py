@@ -79,6 +79,7 @@ def test_the_newest_stays_in_sight(size: tuple[int, int], brokers: int, bundles:
     assert "lookups 10, failed 1" in text
     assert "Ctrl-C" in text
     assert "--url http://127.0.0.1:40001" in text
+    assert drawing[-1].startswith("console: http://127.0.0.1:40001/ui/")
     assert "has ended with exit code -9" in text
     # Of more bundles than there is room for, those with the most traffic.
     assert f"0x{bundles:08x}" in text
