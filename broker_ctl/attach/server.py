@@ -167,7 +167,7 @@ class AttachedRoutes:
         return responses.json([await self._owner_row(bundle) for bundle in ring.bundles])
 
     async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
-        row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
+        row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": None, "note": ""}
         try:
             owner = await self._dependencies.nodes.owner_of(bundle)
         except BrokerCtlError as error:

@@ -94,9 +94,14 @@ def contradictions(settings: Settings) -> Iterator[Contradiction]:
         yield from rule(settings)
 
 
+def lacks_store(settings: Settings) -> bool:
+    """Whether a daemon would have no metadata store, and needs one."""
+    return settings.metadata.store_url is None and not BY_ADMIN_API.holds(settings)
+
+
 def start_refusals(settings: Settings) -> Iterator[Contradiction]:
     """Contradictions that prevent the start of a daemon, but not the use of other tools."""
-    if settings.metadata.store_url is None and not BY_ADMIN_API.holds(settings):
+    if lacks_store(settings):
         yield Contradiction(("metadataStoreUrl",), "not set: the daemon needs a metadata store")
     state = settings.pulsar.state_url
     is_forgotten = state is not None and state.kind is StateKind.MEMORY

@@ -153,6 +153,7 @@ class ApiRules:
         port_tls: the same for what is served over TLS, by ``tls``.
         lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
         further_ports: for administration and for metrics, where these have ports of their own.
+        zookeeper: ``host:port,...`` of the servers of this process; empty: it has none.
         hosts: names under which clients may reach the server, besides localhost and IP addresses.
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
@@ -186,6 +187,7 @@ class ApiRules:
     tls: SSLContext | None = field(default=None, repr=False)
     further_ports: tuple[HttpPort, ...] = ()
     hosts: tuple[str, ...] = ()
+    zookeeper: str = ""
     max_body_bytes: int = 1024 * 1024
     max_requests: int = 1024
     max_lookups: int = 50_000

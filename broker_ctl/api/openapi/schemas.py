@@ -133,7 +133,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             {}, **_AUDIT, begins_ms=_TIME_MS, ends_ms=_TIME_MS, until_restart=FLAG
         ),
         "Pause": record({"paused": FLAG}, by=TEXT, reason=TEXT, since_ms=WHOLE, was_paused=FLAG),
-        "Owner": record({"bundle": TEXT, "owner": or_null(TEXT), "token": WHOLE, "note": TEXT}),
+        "Owner": record(
+            {"bundle": TEXT, "owner": or_null(TEXT), "token": or_null(WHOLE), "note": TEXT}
+        ),
         "Status": record(
             {"broker": TEXT, "cluster": TEXT, "session": OBJECT, "is_leader": FLAG}
             | {"is_ready": FLAG, "reason": TEXT, "journal": listed(OBJECT)},

@@ -8,6 +8,7 @@ from typing import Final
 
 from broker_ctl.console.pages.frame import LoadBand, Row
 from broker_ctl.console.render import counted, duration
+from broker_ctl.core.machines.session import SessionState
 
 # Rounding errors are not rounded up.
 _NOTHING: Final = 1e-9
@@ -39,6 +40,7 @@ class KnownFacts:
         status: of the daemon that was asked, as ``/control/v1/status``.
         unreachable: why a leader that there is cannot be asked; empty: there is none, or it can.
         is_paused: whether the balancer is paused.
+        zookeeper: ``host:port,...`` of the servers of the daemon that was asked; empty: none.
     """
 
     cluster: Row | None
@@ -47,6 +49,12 @@ class KnownFacts:
     controller: Row | None = None
     unreachable: str = ""
     is_paused: bool = False
+    zookeeper: str = ""
+
+    @property
+    def lacks_session(self) -> bool:
+        """Whether ZooKeeper is away for the daemon that was asked, which so cannot write there."""
+        return bool(self.zookeeper) and self.status["session"]["state"] != SessionState.CONNECTED
 
 
 def judge(known: KnownFacts, band: LoadBand) -> Judgement:
@@ -63,15 +71,30 @@ def judge(known: KnownFacts, band: LoadBand) -> Judgement:
 
 def needs_of(known: KnownFacts) -> list[Judgement]:
     """All that needs an operator, the most urgent first."""
-    found = [*_of_leader(known), *_of_partitions(known.controller), *_of_drains(known.drains)]
+    found = [
+        *_of_daemon(known),
+        *_of_leader(known),
+        *_of_partitions(known.controller),
+        *_of_drains(known.drains),
+    ]
     order = list(JudgementLevel)
     return sorted(found, key=lambda each: -order.index(each.level))
 
 
-def _of_leader(known: KnownFacts) -> Iterator[Judgement]:
-    status, cluster = known.status, known.cluster
+def _of_daemon(known: KnownFacts) -> Iterator[Judgement]:
+    status = known.status
     if not status["is_ready"]:
         yield Judgement(JudgementLevel.DANGER, f"This daemon is not ready: {status['reason']}.")
+    if known.lacks_session:
+        text = (
+            f"Its ZooKeeper session is {status['session']['state']}. Next: "
+            f"broker-ctl zookeeper status {known.zookeeper}"
+        )
+        yield Judgement(JudgementLevel.DANGER, text)
+
+
+def _of_leader(known: KnownFacts) -> Iterator[Judgement]:
+    cluster = known.cluster
     if cluster is None:
         reason = "No leader can be asked: bundles stay where they are, and none is moved."
         if known.unreachable:

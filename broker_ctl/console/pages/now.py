@@ -21,6 +21,7 @@ class Now:
         usual_s: how long a move usually takes; None: not known.
         trace: the imbalance of this term; None: too little is known.
         is_paused: whether the balancer is paused, so that it can be resumed.
+        lacks_session: whether ZooKeeper is away, where a pause is kept.
     """
 
     judgement: Judgement
@@ -31,6 +32,7 @@ class Now:
     usual_s: float | None
     trace: LoadTrace | None
     is_paused: bool
+    lacks_session: bool
 
 
 def now_page(known: KnownFacts, band: LoadBand, points: Sequence[Row] = ()) -> Now:
@@ -50,4 +52,5 @@ def now_page(known: KnownFacts, band: LoadBand, points: Sequence[Row] = ()) -> N
         usual_s(decisions),
         trace_of(points, band),
         known.is_paused,
+        known.lacks_session,
     )

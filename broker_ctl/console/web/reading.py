@@ -275,6 +275,7 @@ class ConsoleRules:
         is_read_only: whether nothing may be changed with it.
         authenticator: of clients; None: they need not sign in, and may do everything.
         policy: what roles may do; None: everything.
+        zookeeper: ``host:port,...`` of the servers; empty: this process has none.
     """
 
     cluster: str
@@ -283,6 +284,7 @@ class ConsoleRules:
     is_read_only: bool = False
     authenticator: Authenticator | None = None
     policy: AuthorizationPolicy | None = None
+    zookeeper: str = ""
 
 
 class ConsoleReading:
@@ -372,6 +374,7 @@ class ConsoleReading:
             controller,
             unreachable=unreachable,
             is_paused=pause.get("paused", False),
+            zookeeper=self.rules.zookeeper,
         )
 
     async def band(self, request: web.Request) -> LoadBand:

@@ -42,6 +42,7 @@ def build_reading(
         is_read_only=rules.is_console_read_only,
         authenticator=rules.authenticator,
         policy=rules.policy,
+        zookeeper=rules.zookeeper,
     )
     sessions = Sessions(dependencies.own_id, dependencies.clock)
     return ConsoleReading(

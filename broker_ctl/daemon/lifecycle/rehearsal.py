@@ -27,6 +27,7 @@ from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.products import Product, load
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import BY_ADMIN_API
+from broker_ctl.settings.contradictions import lacks_store
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
@@ -58,7 +59,7 @@ def rehearse(settings: Settings) -> Rehearsal:
 async def _rehearse(settings: Settings) -> Rehearsal:
     with _warned() as warned:
         refused = _refused(settings, _builders(settings))
-        if not refused:
+        if not refused and not lacks_store(settings):
             # All parts once more, wired together.
             refused = _refused(settings, [lambda: _whole(settings)])
     warnings = [_problem(settings, text) for text in dict.fromkeys(warned)]
@@ -69,11 +70,13 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     """Build the parts one by one, so that all faults are found at once."""
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
-        lambda: _RehearsalEnvironment(SystemClock(), rng).open_stores(settings, StoreInstruments()),
         lambda: api_rules(
             settings, build_authentication(settings, SystemClock(), Reloader()), Reloader()
         ),
     ]
+    if not lacks_store(settings):
+        environment = _RehearsalEnvironment(SystemClock(), rng)
+        shared.append(lambda: environment.open_stores(settings, StoreInstruments()))
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]
     return [

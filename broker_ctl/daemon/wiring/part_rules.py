@@ -317,6 +317,7 @@ def api_rules(
         tls=server_tls(settings, reloader),
         further_ports=further_ports(settings),
         hosts=_host_names(settings),
+        zookeeper=_zookeeper_servers(settings),
         max_body_bytes=settings.api.max_body_bytes,
         status_file=settings.api.status_file,
         max_requests=settings.api.max_requests_in_flight,
@@ -374,6 +375,11 @@ def _refresh_check_s(settings: Settings) -> float:
     """Without tokens nothing expires during a connection but certificates."""
     jwt = settings.jwt if TOKENS.holds(settings) else JwtSettings()
     return float(jwt.refresh_check_s)
+
+
+def _zookeeper_servers(settings: Settings) -> str:
+    url = settings.metadata.store_url
+    return "" if url is None else ",".join(map(str, url.servers))
 
 
 def _host_names(settings: Settings) -> tuple[str, ...]:

@@ -80,7 +80,9 @@ class DataPlaneSettings:
         Setting(
             "simulatedWorkload",
             "Workload of dataPlane=simulated: skewed, steady or quiet, a scenario of the "
-            "simulator, or a trace file of topics or of bundles; empty: no traffic.",
+            "simulator, or a trace file of topics or of bundles; empty: no traffic. A topic has "
+            "traffic while its bundle has an owner, which its first lookup gives it; those of the "
+            "three words are of the namespace public/default, as persistent://public/default/topic-100.",
             used_with=(SIMULATED,),
         ),
     ] = ""

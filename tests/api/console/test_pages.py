@@ -7,6 +7,7 @@ from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.console.render import assets
 from broker_ctl.core.cluster.directives import AuditInfo
+from broker_ctl.core.machines.session import SessionState
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -61,6 +62,20 @@ async def test_without_a_leader_what_is_paused_can_be_resumed(
     page = await shown(http, follower)
     assert "Resume the balancer" in page
     assert "Pause the balancer" not in page
+
+
+async def test_without_zookeeper_the_page_names_its_servers_and_offers_nothing_that_needs_it(
+    http: HttpClient,
+) -> None:
+    rules = ApiRules(CLUSTER, zookeeper="zk1:2181,zk2:2181")
+    async with serving_brokers([free_port()], rules) as [broker]:
+        assert "zookeeper status" not in await shown(http, broker)
+        broker.session_state = SessionState.LOST
+        page = await shown(http, broker)
+        assert "Its ZooKeeper session is lost." in page
+        assert "broker-ctl zookeeper status zk1:2181,zk2:2181" in page
+        assert "Pause the balancer" not in page
+        assert "cannot be paused or resumed without ZooKeeper" in page
 
 
 async def test_every_page_and_file_is_under_the_strict_policy(

@@ -174,7 +174,7 @@ async def test_owners_of_a_namespace_are_listed(
     name = str(BUNDLES[0])
     assert first == {"bundle": name, "owner": follower.broker_id, "token": 101, "note": ""}
     assert second["note"].startswith("BundleMoving")
-    assert third == {"bundle": str(BUNDLES[2]), "owner": None, "token": 0, "note": ""}
+    assert third == {"bundle": str(BUNDLES[2]), "owner": None, "token": None, "note": ""}
     for namespace, status in (("t/unknown", 404), ("nonsense", 412), ("", 412)):
         url = f"{leader.url}/control/v1/owners?namespace={namespace}"
         assert (await http.request("GET", url)).status == status

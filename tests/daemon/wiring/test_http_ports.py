@@ -25,6 +25,13 @@ def test_a_host_name_at_which_they_listen_is_a_name_of_the_server() -> None:
     assert "ops.example" in api_rules(named, None, Reloader()).hosts
 
 
+def test_the_console_knows_the_zookeeper_servers() -> None:
+    settings = settings_of("metadataStoreUrl=zk:zk1:2181,zk2:2181/east")
+    assert api_rules(settings, None, Reloader()).zookeeper == "zk1:2181,zk2:2181"
+    attached = settings_of("metadataStoreUrl=", "dataPlane=pulsar", "pulsarAdminUrl=http://h")
+    assert api_rules(attached, None, Reloader()).zookeeper == ""
+
+
 def test_local_commands_find_their_token_at_the_admin_port() -> None:
     found = list(token_addresses(settings_of(*ADMIN, "webServicePort=8080")))
     assert found == [("127.0.0.1", 8080), ("127.0.0.2", 8082)]
