@@ -102,6 +102,11 @@ async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
     assert [row["partition"] for row in grown["partitions"]] == [4, 5]
     await eventually(lambda: is_whole(daemons, 6), what="six partitions with leaders")
 
+    too_late = await typed(daemons, "partitions", "reassign", "throttle", "1MiB", "--yes")
+    assert (too_late.exit_code, "no reassignment" in too_late.stderr) == (1, True)
+    whole = await typed(daemons, "partitions", "adopt", "orders", "--yes")
+    assert (whole.exit_code, "orders" in whole.output) == (1, True)
+
     deleted = await output_of(daemons, "partitions", "delete", "orders", "--yes", at=2)
     assert deleted["result"] == "deleting"
 
@@ -139,6 +144,9 @@ async def test_clients_learn_another_leader_when_one_dies_and_the_first_when_it_
     assert after["address"] == daemons.address(second)
     behind = await output_of(daemons, "elect", "preferred", "--yes", at=controller)
     assert behind["result"] == "nothing"
+
+    unclean = await output_of(daemons, "elect", "unclean", "orders-0", "--dry-run", at=controller)
+    assert unclean["result"] == "nothing"
 
     await daemons.by_id[first].start()
     await daemons.wait_led(partition, second, (first, second), at=controller)

@@ -63,6 +63,10 @@ async def verb(*words: str) -> tuple[int, Any]:
     return code, json.loads(out) if code == 0 else errors.decode()
 
 
+async def is_paused(target: tuple[str, ...]) -> bool:
+    return (await verb("rollout", "pause", *target))[0] == 0
+
+
 async def test_every_broker_restarts_once_the_leader_last_and_a_failed_restart_is_resumed(
     new_cluster: NewCluster, http: HttpClient, tmp_path: Path
 ) -> None:
@@ -82,9 +86,25 @@ async def test_every_broker_restarts_once_the_leader_last_and_a_failed_restart_i
             refused = await verb("rollout", "run", *target, "--restart-command", "false")
             assert refused[0] == 1
             assert "false ended with exit code 1" in refused[1]
+            # Each way to end it, and one to hold it, before it is gone through with.
+            assert (await verb("rollout", "abort", *target))[0] == 0
+            _, state = await verb("rollout", "status", "--wait", "--url", first.url)
+            assert state["state"] == "aborted", state
+            assert (await verb("rollout", "run", *target, "--restart-command", "false"))[0] == 1
+            code, said = await verb("rollout", "rollback", *target, "--restart-command", command)
+            assert code == 0, said
+            # The one whose restart was begun: nobody knows how far it came.
+            assert sorted(starts.values()) == [1, 1, 2]
+            async with asyncio.TaskGroup() as running:
+                run = ("rollout", "run", *target, "--restart-command", command)
+                running.create_task(verb(*run), name="rollout run")
+                await eventually(partial(is_paused, target), what="a pause of what runs")
+                assert (await verb("rollout", "abort", *target))[0] == 0
+            before = dict(starts)
+            assert (await verb("rollout", "run", *target, "--restart-command", "false"))[0] == 1
             code, said = await verb("rollout", "resume", *target, "--restart-command", command)
             assert code == 0, said
-            assert starts == {daemon.broker_id: 2 for daemon in daemons.all}
+            assert starts == {broker: count + 1 for broker, count in before.items()}
         row = said["rollout"]
         assert row["batches"][-1] == [leader]
         assert {broker["state"] for broker in row["brokers"]} == {"done"}

@@ -13,7 +13,7 @@ _RULE: Final = re.compile(r"^ *─+$")
 _ELLIPSIS: Final = "..."
 _VARIABLE: Final = (
     (re.compile(r"━[━╸╺ ]*"), "━ "),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"), "TIME"),
+    (re.compile(r"(\d{4}-)?\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d\b"), "TIME"),
     (re.compile(r"\b(\d+\.\d+\.\d+\.\d+|broker-\d+)(:\d+)?\b"), "ADDRESS"),
     (re.compile(r"(?<![0-9A-Za-z])0x[0-9a-f]+"), "ID"),

@@ -103,7 +103,8 @@ def _write_ssh(program: Path, directory: Path) -> None:
     program.write_text(
         "#!/bin/sh\n"
         f"cd {directory}\n"
-        "kill $(cat $1.pid) && while kill -0 $(cat $1.pid) 2> /dev/null; do sleep 0.1; done\n"
+        # Who is dead has no program any more, whether or not its parent has noticed.
+        "kill $(cat $1.pid) && while [ -e /proc/$(cat $1.pid)/exe ]; do sleep 0.1; done\n"
         f"{run} $1.conf >> $1.log 2>&1 < /dev/null &\n"
         "echo $! > $1.pid\n"
     )
