@@ -10,14 +10,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
 
+from broker_ctl.cli.main import main
 from tests.support.documents.pages import PageError, read_page
 from tests.support.documents.play import UNSHARE
 from tests.support.documents.shown import differences
+from tests.support.documents.stage import TYPED
 
 ROOT: Final = Path(__file__).parents[2]
 TEXTS: Final = {
@@ -30,6 +34,8 @@ TEXTS: Final = {
 }
 PAGES: Final = {path: read_page(text) for path, text in TEXTS.items()}
 PLAYED: Final = [path for path, page in PAGES.items() if page.steps]
+# Tests there start what they type at: daemons, servers, Spark.
+REAL: Final = ("end_to_end", "pulsar", "security", "pipeline")
 LIMIT_S: Final = 1_500.0
 _NEEDS: Final = ("ip", "mount", "unshare")
 
@@ -68,6 +74,34 @@ def test_every_page_with_commands_is_played_or_says_why_not() -> None:
     ]
     assert silent == []
     assert len(PLAYED) > 5
+
+
+def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of each verb that is no group."""
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None, name
+        yield from leaves(below, (*words, name))
+
+
+def test_every_verb_is_typed_by_a_page_or_at_real_processes() -> None:
+    steps = (step for page in PAGES.values() for step in page.steps)
+    typed = "\n".join((*TYPED, *(command for step in steps for command in step.commands)))
+    files = (file for room in REAL for file in (ROOT / "tests" / room).rglob("*.py"))
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+    def is_typed(words: tuple[str, ...]) -> bool:
+        in_tests = ", ".join(f'"{word}"' for word in words)
+        page = rf"broker-ctl {' '.join(words)}(?![\w-])"
+        return re.search(page, typed) is not None or in_tests in tests
+
+    found = list(leaves(main))
+    assert len(found) > 100
+    assert [" ".join(words) for words in found if not is_typed(words)] == []
 
 
 def test_a_comment_that_nobody_knows_is_refused() -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
 from broker_ctl.cli.cluster_key import command as cluster_key
-from broker_ctl.cli.zookeeper import sign
+from broker_ctl.cli.main import main
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.security.cluster_key import KeyFile, new_key_line
 from broker_ctl.store import paths
@@ -48,7 +48,9 @@ def configuration(zookeeper: SharedEnsemble, chroot: str, key: Path, tmp_path: P
 
 
 def run(configuration: Path, *words: str, answer: str = "") -> Result:
-    return CliRunner().invoke(sign, ["--config", str(configuration), *words], input=answer)
+    return CliRunner().invoke(
+        main, ["zookeeper", "sign", "--config", str(configuration), *words], input=answer
+    )
 
 
 def problems(configuration: Path) -> dict[str, str]:
