@@ -116,6 +116,17 @@ def test_a_synthesised_history_is_ingested_and_profiled(
     assert made["capacity_fit"] == 2
     assert answer("ingest", history, "--tables", root)["batches"] == 0
 
+    # All of it in one go, and one session, comes to the same.
+    study = tmp_path / "study"
+    whole = answer("run", history, "--to", study)
+    assert whole["ingest"]["rows"] == taken["rows"]
+    assert whole["profile"] == made
+    assert whole["size"] == answer("size", profiles)
+    assert whole["report"]["page"] == str(study / "report.html")
+    alone = answer("report", profiles, "--tables", root, "--to", tmp_path / "alone.html")
+    assert whole["report"]["sections"] == alone["sections"]
+    assert "<html" in (study / "report.html").read_text(encoding="utf-8")
+
     mixed = run("synth", history)
     assert mixed.exit_code == 1
     assert "is not empty" in mixed.output

@@ -11,6 +11,7 @@ from broker_ctl.cli.runtime.verbs import ImportedVerbs
 class _Verbs(ImportedVerbs):
     places: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Commands": {
+            "run": "broker_ctl.cli.pipeline.run:command",
             "backtest": "broker_ctl.cli.pipeline.backtest:command",
             "compact": "broker_ctl.cli.pipeline.tables:compact",
             "expire": "broker_ctl.cli.pipeline.tables:expire",
@@ -28,6 +29,7 @@ class _Verbs(ImportedVerbs):
 
 _EXAMPLES: Final = """\b
 Examples:
+  broker-ctl pipeline run /var/lib/broker-ctl/history --to study
   broker-ctl pipeline ingest /var/lib/broker-ctl/history --tables tables
   broker-ctl pipeline profile tables --to profiles
   broker-ctl pipeline report profiles --tables tables --to report.html

@@ -1,12 +1,16 @@
 """``broker-ctl pipeline profile``: compute profiles from the tables of a history."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from broker_ctl.cli.pipeline.spark import Engine, counting_bar, engine_options
 from broker_ctl.cli.runtime.output import echo_json, print_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -56,28 +60,49 @@ def command(
     forecast_errors   accuracy of yesterday and of the typical day as forecasts of a bundle's load
     """  # noqa: D301  a mark of click's: these lines stay as they are
     with engine.running() as spark:
-        from broker_ctl.pipeline.profile import RESULTS, ProfileJobRules, profile, select_results
-
-        results = select_results(only or tuple(RESULTS))
-        settings = engine.settings if days is None else replace(engine.settings, days=days)
-        rules = ProfileJobRules(
-            days=settings.days,
-            hot=settings.hot_bundles,
-            window_min=settings.unload_window_minutes,
-            split_ratio=settings.split_percent / 100,
-            merge_ratio=settings.merge_percent / 100,
-        )
-        source, total = engine.location(tables), len(results)
-        with counting_bar(engine, results[0].table.name) as count:
-            made = profile(
-                spark, source, target, results, rules, on_result=lambda name: count(name, total)
-            )
+        rows = make_profiles(engine, spark, tables, target, only=only, days=days)
     if engine.is_json:
-        echo_json({each.name: each.rows for each in made})
+        echo_json(rows)
     else:
-        grains = {result.table.name: result.table.grain for result in results}
-        print_table(
-            "",
-            ("profile", "rows", "what"),
-            ((each.name, each.rows, grains[each.name]) for each in made),
+        show_profiles(rows)
+
+
+def make_profiles(
+    engine: Engine,
+    spark: "SparkSession",
+    tables: str,
+    target: str,
+    *,
+    only: tuple[str, ...] = (),
+    days: int | None = None,
+) -> dict[str, int]:
+    """Compute profiles, with progress; their rows by name."""
+    from broker_ctl.pipeline.profile import RESULTS, ProfileJobRules, profile, select_results
+
+    results = select_results(only or tuple(RESULTS))
+    settings = engine.settings if days is None else replace(engine.settings, days=days)
+    rules = ProfileJobRules(
+        days=settings.days,
+        hot=settings.hot_bundles,
+        window_min=settings.unload_window_minutes,
+        split_ratio=settings.split_percent / 100,
+        merge_ratio=settings.merge_percent / 100,
+    )
+    source, total = engine.location(tables), len(results)
+    with counting_bar(engine, results[0].table.name) as count:
+        made = profile(
+            spark, source, target, results, rules, on_result=lambda name: count(name, total)
         )
+    return {each.name: each.rows for each in made}
+
+
+def show_profiles(rows: Mapping[str, int]) -> None:
+    """Print them for people."""
+    from broker_ctl.pipeline.profile import RESULTS
+
+    grains = {result.table.name: result.table.grain for result in RESULTS.values()}
+    print_table(
+        "",
+        ("profile", "rows", "what"),
+        ((name, count, grains[name]) for name, count in rows.items()),
+    )

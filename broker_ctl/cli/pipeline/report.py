@@ -10,6 +10,8 @@ from broker_ctl.cli.runtime.output import atomic_output, echo_json, print_table
 from broker_ctl.cli.runtime.verbs import needing
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from broker_ctl.pipeline.report.values import Report
 
 _EXAMPLES: Final = """\b
@@ -73,47 +75,76 @@ def command(
     for path, option in ((target, "--to"), (beside, "--json")):
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: no such directory", param_hint=f"'{option}'")
-    # Before Spark runs: without the extra the report cannot be drawn.
-    with needing("pipeline", "the report"):
-        from broker_ctl.pipeline.report.job import SECTIONS, report
-        from broker_ctl.pipeline.report.page import page
-        from broker_ctl.pipeline.report.source import Places
+    require_drawing()
     with engine.running() as spark:
-        places = Places(profiles, tables and engine.location(tables), backtest)
-        done: Report | None = None
-        with progress_bar(engine, "looking for the cluster") as update:
-            for section, done in report(spark, places, cluster):
-                update(section.title, len(done.sections), len(SECTIONS))
-    if done is not None:
-        _write(done.to_row(), page(done), target, beside)
-        _show(engine, done, target, beside)
+        done = draw_report(engine, spark, profiles, cluster, tables=tables, backtest=backtest)
+    write_report(done, target, beside)
+    if engine.is_json:
+        echo_json(report_facts(done, target, beside))
+    else:
+        show_report(done, target)
 
 
-def _write(row: dict[str, Any], page: str, target: Path, numbers: Path) -> None:
+def require_drawing() -> None:
+    """Fail before Spark runs if the report could not be drawn.
+
+    Raises:
+        click.ClickException: the extra is not installed.
+    """
+    with needing("pipeline", "the report"):
+        import broker_ctl.pipeline.report.page  # noqa: F401  whether it can be imported
+
+
+def draw_report(
+    engine: Engine,
+    spark: "SparkSession",
+    profiles: str,
+    cluster: str | None,
+    *,
+    tables: str | None,
+    backtest: str | None = None,
+) -> "Report":
+    """Read what a report shows, with progress."""
+    from broker_ctl.pipeline.report.job import SECTIONS, report
+    from broker_ctl.pipeline.report.source import Places
+
+    places = Places(profiles, tables and engine.location(tables), backtest)
+    done: Report | None = None
+    with progress_bar(engine, "looking for the cluster") as update:
+        for section, done in report(spark, places, cluster):
+            update(section.title, len(done.sections), len(SECTIONS))
+    assert done is not None, "there are sections"
+    return done
+
+
+def write_report(report: "Report", target: Path, numbers: Path) -> None:
+    """Write the page, and its numbers as JSON."""
     from broker_ctl.codec import encode_pretty
+    from broker_ctl.pipeline.report.page import page
 
     with atomic_output(numbers) as file:
-        file.write_bytes(encode_pretty(row) + b"\n")
+        file.write_bytes(encode_pretty(report.to_row()) + b"\n")
     with atomic_output(target) as file:
-        file.write_text(page, encoding="utf-8")
+        file.write_text(page(report), encoding="utf-8")
 
 
-def _show(engine: Engine, report: "Report", target: Path, numbers: Path) -> None:
-    if engine.is_json:
-        echo_json(
-            {
-                "cluster": report.cluster,
-                "page": str(target),
-                "numbers": str(numbers),
-                "sections": {each.name: each.rows for each in report.sections},
-                "missing": {
-                    section.name: [f"{each.what} {each.command}" for each in section.missing]
-                    for section in report.sections
-                    if section.missing
-                },
-            }
-        )
-        return
+def report_facts(report: "Report", target: Path, numbers: Path) -> dict[str, Any]:
+    """Where it is, and what it has, in JSON values."""
+    return {
+        "cluster": report.cluster,
+        "page": str(target),
+        "numbers": str(numbers),
+        "sections": {each.name: each.rows for each in report.sections},
+        "missing": {
+            section.name: [f"{each.what} {each.command}" for each in section.missing]
+            for section in report.sections
+            if section.missing
+        },
+    }
+
+
+def show_report(report: "Report", target: Path) -> None:
+    """Print that for people."""
     rows = (
         (each.title, each.rows, " ".join(missing.what for missing in each.missing))
         for each in report.sections

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +12,9 @@ from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker_ctl.core.planning.size import SizeRules
     from broker_ctl.pipeline.synthesis.shards import WrittenShard
 
 
@@ -48,17 +51,28 @@ def size(
     that may be lost, carried its peak, and how many of them it did not need. Advice for the peak
     of the day alone is judged beside it.
     """
-    from broker_ctl.cli.size_table import print_size, size_row
-    from broker_ctl.pipeline.recommend.evidence import read_day_loads
+    from broker_ctl.cli.size_table import print_size
 
-    with engine.running() as spark, progress_bar(engine, "starting Spark") as update:
-        update("reading the hours of the bundles", 0, 0)
-        found, days = read_day_loads(spark, profiles, cluster)
-    row = size_row(found, days, rules_of(growth_percent, domains, limit_percent))
+    rules = rules_of(growth_percent, domains, limit_percent)
+    with engine.running() as spark:
+        row = advise_size(engine, spark, profiles, cluster, rules)
     if engine.is_json:
         echo_json(row)
     else:
         print_size(row)
+
+
+def advise_size(
+    engine: Engine, spark: "SparkSession", profiles: str, cluster: str | None, rules: "SizeRules"
+) -> dict[str, Any]:
+    """The advice by profiles, and its back-test, in JSON values."""
+    from broker_ctl.cli.size_table import size_row
+    from broker_ctl.pipeline.recommend.evidence import read_day_loads
+
+    with progress_bar(engine, "starting Spark") as update:
+        update("reading the hours of the bundles", 0, 0)
+        found, days = read_day_loads(spark, profiles, cluster)
+    return size_row(found, days, rules)
 
 
 # ``broker-ctl pipeline synth``: synthesise a history of any size from scenarios.

@@ -54,36 +54,51 @@ def ingest(
     that cannot be read, and segments larger than ingestMaxSegmentBytes after decompression, go to
     the table quarantine with file name and line number; they do not change the exit code.
     """
-    batches: list[BatchRow] = []
     with engine.running() as spark:
-        from broker_ctl.pipeline.checks import check_all
-        from broker_ctl.pipeline.ingest import IngestRules, ingest
-
-        rules = IngestRules(engine.settings.batch_bytes, every_s, engine.settings.segment_bytes)
-        with progress_bar(engine, "starting Spark") as update:
-
-            def on_batch(batch: "BatchRow") -> None:
-                batches.append(batch)
-                rows = sum(each.rows for each in batches)
-                update(f"{len(batches)} batches, {rows:,} rows", 0, 0)
-
-            location = engine.location(tables)
-            ingest(spark, history, location, rules, on_batch)
-            if is_checked:
-                update("checking the tables", 0, 0)
-        counts = check_all(spark, engine.location(tables)) if is_checked else None
-    _show(engine, batches, counts)
+        facts = ingest_history(engine, spark, history, tables, every_s, is_checked=is_checked)
+    if engine.is_json:
+        echo_json(facts)
+    else:
+        show_ingested(facts)
 
 
-def _show(engine: Engine, batches: "list[BatchRow]", counts: Mapping[str, int] | None) -> None:
+def ingest_history(
+    engine: Engine,
+    spark: "SparkSession",
+    history: str,
+    tables: str,
+    every_s: float | None = None,
+    *,
+    is_checked: bool = False,
+) -> dict[str, Any]:
+    """Load new segments, with progress; what came of them, in JSON values."""
+    from broker_ctl.pipeline.checks import check_all
+    from broker_ctl.pipeline.ingest import IngestRules, ingest
+
+    batches: list[BatchRow] = []
+    rules = IngestRules(engine.settings.batch_bytes, every_s, engine.settings.segment_bytes)
+    with progress_bar(engine, "starting Spark") as update:
+
+        def on_batch(batch: "BatchRow") -> None:
+            batches.append(batch)
+            rows = sum(each.rows for each in batches)
+            update(f"{len(batches)} batches, {rows:,} rows", 0, 0)
+
+        location = engine.location(tables)
+        ingest(spark, history, location, rules, on_batch)
+        if is_checked:
+            update("checking the tables", 0, 0)
+    counts = check_all(spark, engine.location(tables)) if is_checked else None
     names = ("segments", "unreadable", "lines", "faulty_lines", "repeated_lines", "rows")
     facts: dict[str, Any] = {"batches": len(batches)}
     facts |= {name: sum(getattr(batch, name) for batch in batches) for name in names}
     if counts is not None:
         facts["tables"] = [{"table": name, "rows": rows} for name, rows in counts.items()]
-    if engine.is_json:
-        echo_json(facts)
-        return
+    return facts
+
+
+def show_ingested(facts: Mapping[str, Any]) -> None:
+    """Print it for people."""
     print_facts("", facts)
     if facts["faulty_lines"] or facts["unreadable"]:
         click.echo("Unreadable lines are in the table quarantine.", err=True)
