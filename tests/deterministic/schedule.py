@@ -1,6 +1,7 @@
 """One schedule: a seeded order of wishes and faults, and then the time to recover."""
 
 import asyncio
+import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -114,6 +115,9 @@ class Schedule:
             cluster.run(self._run())
         except RuntimeError as error:
             cluster.observer.complain(f"I10: {error}", cluster.turns.now_s)
+        except Exception as error:  # noqa: BLE001  a night does not end with a fault of the suite
+            found = "".join(traceback.format_exception(error))
+            cluster.observer.complain(f"failed: {found}", cluster.turns.now_s)
         observer = cluster.observer
         for said in (
             *unexplained_acts(observer),

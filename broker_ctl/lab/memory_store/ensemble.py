@@ -192,6 +192,9 @@ class MemoryEnsemble(Disks):
             return
         # What was proposed before is committed before.
         self.proposals.release()
+        if self._sessions.get(session_id) is not session:
+            # Among that was its end: a client that reconnects while it closes asks for it twice.
+            return
         if session.expiry is not None:
             session.expiry.cancel()
         self._commit([Delete(path) for path in self.tree.ephemerals(session_id)], session_id)

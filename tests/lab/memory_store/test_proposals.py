@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from broker_ctl.errors import BadVersion
 from broker_ctl.lab.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.lab.memory_store.store import MemoryStore
-from broker_ctl.store.interface import Versioned
+from broker_ctl.store.interface import CreateMode, Versioned
 from broker_ctl.store.zookeeper.connection import Xids
 from broker_ctl.tasks import TaskScope
 from tests.support.time.waiting import eventually
@@ -69,6 +70,19 @@ async def test_a_lost_write_is_resolved_behind_its_commit(rig: Rig) -> None:
     assert made.path == "/a"
     # Once, and not again after the reconnect.
     assert rig.ensemble.tree.zxid == made.stat.czxid
+
+
+async def test_an_end_that_is_proposed_twice_ends_the_session_once(rig: Rig) -> None:
+    ensemble, session_id = rig.ensemble, rig.other.session_id
+    await rig.other.create("/mine", mode=CreateMode.EPHEMERAL)
+    ensemble.proposals.hold()
+    for number in (1, 2):
+        end = ensemble.proposals.propose(session_id, number, partial(ensemble.end, session_id))
+        rig.tasks.start(end, f"end {number}", is_joined=True)
+    await eventually(lambda: len(ensemble.proposals._proposed) == 2)
+    ensemble.proposals.release_one()
+    assert ensemble.tree.find("/mine") is None
+    assert not ensemble.proposals.are_outstanding
 
 
 async def given_up_and_later(rig: Rig) -> Versioned:
