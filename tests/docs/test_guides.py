@@ -48,7 +48,7 @@ NO_KEYS: Final = {
 def commands() -> list[list[str]]:
     """Everything that is typed after ``broker-ctl``, without comments."""
     blocks = "\n".join(re.findall(r"^ *```sh\n(.*?)^ *```", ALL, re.MULTILINE | re.DOTALL))
-    blocks = blocks.replace("\\\n", " ")
+    blocks = re.sub(r"\$\([^()]*\)", "SHOWN", blocks.replace("\\\n", " "))
     # Not the group that a file is given to.
     typed = re.findall(r"(?<!-g )(?<!root:)\bbroker-ctl (.+)$", blocks, re.MULTILINE)
     typed += re.findall(r"`broker-ctl ([^`]+)`", ALL)
