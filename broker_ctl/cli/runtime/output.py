@@ -391,7 +391,8 @@ def reason_first(decision: Mapping[str, Any], namespace: str = "", *, count: int
             what = f"{decision['bundle']} {decision['source']} -> {decision['destination']}"
         number = f" ({count})" if count > 1 else ""
         text = f"{reason}{number}: {what}: {decision['detail']}"
-    return text.replace(f"{namespace}/", "") if namespace else text
+    # A topic of it keeps its whole name.
+    return text.replace(f"{namespace}/0x", "0x") if namespace else text
 
 
 def shared_namespace(bundles: Iterable[str]) -> str:
