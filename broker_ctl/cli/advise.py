@@ -77,7 +77,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Advise on the size of the cluster.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Advise on the cluster, by the load that the leader sees."""
 

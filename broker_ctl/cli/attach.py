@@ -42,9 +42,7 @@ def _state_url(source: str | None, state: str | None) -> str | None:
     return state or ("memory:" if source == "admin" else None)
 
 
-@click.command(
-    short_help="Balance a Pulsar cluster from outside, or preview that.", epilog=_EXAMPLES
-)
+@click.command(epilog=_EXAMPLES)
 @zookeeper_options
 @click.option(
     "--admin",

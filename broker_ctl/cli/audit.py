@@ -190,7 +190,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Verify or show an audit log.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Check and show the files that a daemon writes with auditFile."""
 

@@ -65,7 +65,6 @@ Examples:
 
 @click.command(
     cls=VerbCommand,
-    short_help="Drain a broker; show the progress of drains.",
     epilog=_DRAIN_EXAMPLES,
 )
 @click.argument("broker", required=False)
@@ -130,7 +129,7 @@ def drain(
     report_result(target, row["state"], _sentence(row), drain=row)
 
 
-@click.command(cls=VerbCommand, short_help="End the drain of a broker.", epilog=_UNDRAIN_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_UNDRAIN_EXAMPLES)
 @click.argument("broker")
 @change_options
 @daemon_options
@@ -294,7 +293,7 @@ Examples:
 """
 
 
-@click.command(cls=VerbCommand, short_help="Pause automatic balancing.", epilog=_PAUSE_EXAMPLES)
+@click.command(cls=VerbCommand, epilog=_PAUSE_EXAMPLES)
 @reason_option
 @change_options
 @daemon_options
@@ -316,9 +315,7 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
         report_result(target, "paused", "paused until broker-ctl resume", pause=row)
 
 
-@click.command(
-    cls=VerbCommand, short_help="Resume automatic balancing after a pause.", epilog=_RESUME_EXAMPLES
-)
+@click.command(cls=VerbCommand, epilog=_RESUME_EXAMPLES)
 @change_options
 @daemon_options
 def resume(target: Target, *, dry_run: bool, yes: bool) -> None:
@@ -518,9 +515,7 @@ Examples:
 """
 
 
-@click.command(
-    cls=VerbCommand, short_help="Show, approve or stop a balancing plan.", epilog=_EXAMPLES
-)
+@click.command(cls=VerbCommand, epilog=_EXAMPLES)
 @click.option("--verbose", is_flag=True, help="Also show each skipped bundle with its reason.")
 @click.option(
     "--show", metavar="PLAN", help="Show this plan, which another operator may have proposed."

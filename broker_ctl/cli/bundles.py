@@ -220,9 +220,7 @@ _LIST_COLUMNS: Final = ("bundle", "owner", "token", "msg/s", "MiB/s", "note")
 _CLUSTER: Final = "/control/v1/cluster"
 
 
-@click.group(
-    cls=VerbGroup, short_help="List, unload, split, merge and move bundles.", epilog=EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=EXAMPLES)
 def bundles() -> None:
     """Manage bundles. A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it."""
 
@@ -452,7 +450,6 @@ Examples:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Create, list, unload and delete namespaces; set their clusters.",
     epilog=_CREATE,
 )
 def namespaces() -> None:
@@ -791,9 +788,7 @@ Examples:
 """
 
 
-@click.group(
-    cls=VerbGroup, short_help="Look up, unload and partition topics.", epilog=_TOPICS_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_TOPICS_EXAMPLES)
 def topics() -> None:
     """Manage topics."""
 

@@ -369,7 +369,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Issue certificates of an own authority.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Create an authority for the certificates of one cluster, and issue and renew them.
 

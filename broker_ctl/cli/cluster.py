@@ -35,7 +35,7 @@ from broker_ctl.cli.runtime.verbs import (
     send,
     send_dry_run,
 )
-from broker_ctl.core.model.broker import escape
+from broker_ctl.core.model.safe_text import escape
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import DaemonClient
@@ -147,9 +147,7 @@ _COUNT_FIELDS: Final = ("producerCount", "consumerCount", "msgRateIn", "msgRateO
 _THROUGHPUT_FIELDS: Final = ("msgThroughputIn", "msgThroughputOut")
 
 
-@click.group(
-    cls=VerbGroup, short_help="List live brokers; show and monitor their load.", epilog=_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def brokers() -> None:
     """List live brokers; show the load and topics of one; monitor the load of all."""
 
@@ -240,7 +238,6 @@ Examples:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Show and override dynamic settings of all brokers.",
     epilog=_CONFIGURATION_EXAMPLES,
 )
 def configuration() -> None:
@@ -326,9 +323,7 @@ Examples:
 """
 
 
-@click.command(
-    cls=VerbCommand, short_help="Show why the leader decided as it did.", epilog=_EXPLAIN_EXAMPLES
-)
+@click.command(cls=VerbCommand, epilog=_EXPLAIN_EXAMPLES)
 @click.argument("subject", metavar="BROKER|BUNDLE")
 @daemon_options
 def explain(target: Target, *, subject: str) -> None:
@@ -360,9 +355,7 @@ Examples:
 """
 
 
-@click.command(
-    cls=VerbCommand, short_help="Show recent decisions and their results.", epilog=_HISTORY_EXAMPLES
-)
+@click.command(cls=VerbCommand, epilog=_HISTORY_EXAMPLES)
 @click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
 @click.option("--result", type=click.Choice(_RESULTS), help="Only decisions with this result.")
 @click.option("--broker", metavar="BROKER", help="Only decisions about this broker.")
@@ -460,7 +453,7 @@ class _ShowByDefault(VerbGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_ShowByDefault, short_help="Show which broker leads.", epilog=_LEADER_EXAMPLES)
+@click.group(cls=_ShowByDefault, epilog=_LEADER_EXAMPLES)
 def leader() -> None:
     """Show the leader: the broker that places, sheds and splits the bundles of all brokers.
 
@@ -495,7 +488,6 @@ Examples:
 
 @click.command(
     cls=VerbCommand,
-    short_help="Show the state of a broker or of the cluster.",
     epilog=_STATUS_EXAMPLES,
 )
 @click.option("--cluster", is_flag=True, help="Show the whole cluster, as its leader sees it.")

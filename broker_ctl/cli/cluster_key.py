@@ -12,7 +12,7 @@ from broker_ctl.cli.runtime.output import output_option
 from broker_ctl.cli.runtime.target import settings_options
 from broker_ctl.cli.runtime.verbs import VerbGroup
 from broker_ctl.cli.runtime.zookeeper_target import require_private, signatures_by, unverified_store
-from broker_ctl.core.model.broker import escape
+from broker_ctl.core.model.safe_text import escape
 
 if TYPE_CHECKING:
     from broker_ctl.security.cluster_key import KeyFile
@@ -254,7 +254,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Keys that all brokers share.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Create and replace the keys that all brokers share, and sign with.
 

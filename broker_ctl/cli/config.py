@@ -50,7 +50,7 @@ Examples:
 _overrides = set_option()
 
 
-@click.group(cls=VerbGroup, short_help="Write, check and show settings.", epilog=_GROUP_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_GROUP_EXAMPLES)
 def command() -> None:
     """Write and check a broker.conf, and show the effective settings.
 

@@ -169,9 +169,7 @@ Examples:
 """
 
 
-@click.command(
-    cls=VerbCommand, short_help="Find out what is wrong, and what to do.", epilog=_EXAMPLES
-)
+@click.command(cls=VerbCommand, epilog=_EXAMPLES)
 @settings_options("broker.conf of the daemon; without it, environment and --set alone.")
 @click.option(
     "--timeout",
@@ -372,7 +370,6 @@ _PATHS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 
 @click.command(
     cls=VerbCommand,
-    short_help="Collect what helps to find a fault.",
     epilog=_SUPPORT_BUNDLE_EXAMPLES,
 )
 @config_option("broker.conf of the daemon: adds the settings, and what doctor finds.", exists=True)

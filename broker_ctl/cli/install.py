@@ -27,7 +27,7 @@ Examples:
 _BASH_WORDS: Final = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n"
 
 
-@click.command(short_help="Print the completion of a shell.", epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> None:
     """Print the script with which a shell completes verbs, options and names.
@@ -96,7 +96,6 @@ def _url(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str
 
 @click.group(
     cls=VerbGroup,
-    short_help="Write alerts and dashboard of this release.",
     epilog=_DASHBOARDS_EXAMPLES,
 )
 def dashboards() -> None:
@@ -152,7 +151,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Write the manual pages.", epilog=_MAN_PAGES_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_MAN_PAGES_EXAMPLES)
 def man_pages() -> None:
     """Write the manual pages, which say what --help says."""
 
@@ -321,7 +320,7 @@ class _UnitFile(NamedTuple):
     is_kept: bool = False
 
 
-@click.group(cls=VerbGroup, short_help="Install the systemd unit.", epilog=_UNITS_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_UNITS_EXAMPLES)
 def units() -> None:
     """Install the systemd unit that runs the daemon on this machine."""
 

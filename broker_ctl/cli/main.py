@@ -8,65 +8,119 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.verbs import ImportedVerbs
-from broker_ctl.core.model.broker import escape
+from broker_ctl.cli.runtime.verbs import ImportedVerbs, Verb
+from broker_ctl.core.model.safe_text import escape
 from broker_ctl.errors import BrokerCtlError
 
-# By what somebody is doing. Modules import the floors below only when their command runs, so that
-# --help stays fast.
-SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+# By what somebody is doing. Modules import the floors below only when their command runs, and the
+# list imports none of them.
+SECTIONS: Final[Mapping[str, Mapping[str, Verb]]] = {
     "See what happens": {
-        "status": "broker_ctl.cli.cluster:status",
-        "doctor": "broker_ctl.cli.diagnosis:doctor",
-        "explain": "broker_ctl.cli.cluster:explain",
-        "history": "broker_ctl.cli.cluster:history",
-        "leader": "broker_ctl.cli.cluster:leader",
-        "brokers": "broker_ctl.cli.cluster:brokers",
-        "topics": "broker_ctl.cli.bundles:topics",
-        "audit": "broker_ctl.cli.audit:command",
-        "support-bundle": "broker_ctl.cli.diagnosis:support_bundle",
+        "status": Verb(
+            "broker_ctl.cli.cluster:status", "Show the state of a broker or of the cluster."
+        ),
+        "doctor": Verb(
+            "broker_ctl.cli.diagnosis:doctor", "Find out what is wrong, and what to do."
+        ),
+        "explain": Verb("broker_ctl.cli.cluster:explain", "Show why the leader decided as it did."),
+        "history": Verb(
+            "broker_ctl.cli.cluster:history", "Show recent decisions and their results."
+        ),
+        "leader": Verb("broker_ctl.cli.cluster:leader", "Show which broker leads."),
+        "brokers": Verb(
+            "broker_ctl.cli.cluster:brokers", "List live brokers; show and monitor their load."
+        ),
+        "topics": Verb("broker_ctl.cli.bundles:topics", "Look up, unload and partition topics."),
+        "audit": Verb("broker_ctl.cli.audit:command", "Verify or show an audit log."),
+        "support-bundle": Verb(
+            "broker_ctl.cli.diagnosis:support_bundle", "Collect what helps to find a fault."
+        ),
     },
     "Act on the cluster": {
-        "plan": "broker_ctl.cli.balancing:command",
-        "pause": "broker_ctl.cli.balancing:pause",
-        "resume": "broker_ctl.cli.balancing:resume",
-        "drain": "broker_ctl.cli.balancing:drain",
-        "undrain": "broker_ctl.cli.balancing:undrain",
-        "rollout": "broker_ctl.cli.rollout:command",
-        "bundles": "broker_ctl.cli.bundles:bundles",
-        "namespaces": "broker_ctl.cli.bundles:namespaces",
-        "partitions": "broker_ctl.cli.partitions:partitions",
-        "elect": "broker_ctl.cli.partitions:elect",
-        "controller": "broker_ctl.cli.partitions:controller",
+        "plan": Verb("broker_ctl.cli.balancing:command", "Show, approve or stop a balancing plan."),
+        "pause": Verb("broker_ctl.cli.balancing:pause", "Pause automatic balancing."),
+        "resume": Verb(
+            "broker_ctl.cli.balancing:resume", "Resume automatic balancing after a pause."
+        ),
+        "drain": Verb(
+            "broker_ctl.cli.balancing:drain", "Drain a broker; show the progress of drains."
+        ),
+        "undrain": Verb("broker_ctl.cli.balancing:undrain", "End the drain of a broker."),
+        "rollout": Verb("broker_ctl.cli.rollout:command", "Restart all brokers in turn."),
+        "bundles": Verb(
+            "broker_ctl.cli.bundles:bundles", "List, unload, split, merge and move bundles."
+        ),
+        "namespaces": Verb(
+            "broker_ctl.cli.bundles:namespaces",
+            "Create, list, unload and delete namespaces; set their clusters.",
+        ),
+        "partitions": Verb(
+            "broker_ctl.cli.partitions:partitions", "Create, show and move replicated partitions."
+        ),
+        "elect": Verb("broker_ctl.cli.partitions:elect", "Elect leaders of replicated partitions."),
+        "controller": Verb(
+            "broker_ctl.cli.partitions:controller", "Show the partition controller."
+        ),
     },
     "Set rules": {
-        "tenants": "broker_ctl.cli.policies:tenants",
-        "clusters": "broker_ctl.cli.policies:clusters",
-        "isolation-policies": "broker_ctl.cli.policies:isolation_policies",
-        "failure-domains": "broker_ctl.cli.policies:failure_domains",
-        "anti-affinity": "broker_ctl.cli.policies:anti_affinity",
-        "configuration": "broker_ctl.cli.cluster:configuration",
+        "tenants": Verb(
+            "broker_ctl.cli.policies:tenants", "Create, show, change and delete tenants."
+        ),
+        "clusters": Verb("broker_ctl.cli.policies:clusters", "Manage clusters and their peers."),
+        "isolation-policies": Verb(
+            "broker_ctl.cli.policies:isolation_policies", "Manage namespace isolation policies."
+        ),
+        "failure-domains": Verb(
+            "broker_ctl.cli.policies:failure_domains", "Manage failure domains of brokers."
+        ),
+        "anti-affinity": Verb(
+            "broker_ctl.cli.policies:anti_affinity", "Manage anti-affinity groups of namespaces."
+        ),
+        "configuration": Verb(
+            "broker_ctl.cli.cluster:configuration",
+            "Show and override dynamic settings of all brokers.",
+        ),
     },
     "Set up": {
-        "quickstart": "broker_ctl.cli.quickstart:command",
-        "run": "broker_ctl.cli.run:command",
-        "attach": "broker_ctl.cli.attach:command",
-        "config": "broker_ctl.cli.config:command",
-        "secrets": "broker_ctl.cli.secrets:command",
-        "tokens": "broker_ctl.cli.tokens:command",
-        "cluster-key": "broker_ctl.cli.cluster_key:command",
-        "ca": "broker_ctl.cli.ca:command",
-        "zookeeper": "broker_ctl.cli.zookeeper:command",
-        "units": "broker_ctl.cli.install:units",
-        "dashboards": "broker_ctl.cli.install:dashboards",
-        "dataplane": "broker_ctl.cli.dataplane:command",
-        "completion": "broker_ctl.cli.install:completion",
-        "man-pages": "broker_ctl.cli.install:man_pages",
+        "quickstart": Verb(
+            "broker_ctl.cli.quickstart:command", "Run a demo cluster with a real ZooKeeper."
+        ),
+        "run": Verb("broker_ctl.cli.run:command", "Run the daemon of one broker."),
+        "attach": Verb(
+            "broker_ctl.cli.attach:command",
+            "Balance a Pulsar cluster from outside, or preview that.",
+        ),
+        "config": Verb("broker_ctl.cli.config:command", "Write, check and show settings."),
+        "secrets": Verb(
+            "broker_ctl.cli.secrets:command",
+            "Files of secrets and certificates that a configuration names.",
+        ),
+        "tokens": Verb("broker_ctl.cli.tokens:command", "Create and check tokens."),
+        "cluster-key": Verb("broker_ctl.cli.cluster_key:command", "Keys that all brokers share."),
+        "ca": Verb("broker_ctl.cli.ca:command", "Issue certificates of an own authority."),
+        "zookeeper": Verb(
+            "broker_ctl.cli.zookeeper:command",
+            "Run ZooKeeper for tests; check servers; close nodes.",
+        ),
+        "units": Verb("broker_ctl.cli.install:units", "Install the systemd unit."),
+        "dashboards": Verb(
+            "broker_ctl.cli.install:dashboards", "Write alerts and dashboard of this release."
+        ),
+        "dataplane": Verb(
+            "broker_ctl.cli.dataplane:command",
+            "Tools for a broker process that serves the messages.",
+        ),
+        "completion": Verb("broker_ctl.cli.install:completion", "Print the completion of a shell."),
+        "man-pages": Verb("broker_ctl.cli.install:man_pages", "Write the manual pages."),
     },
     "Study": {
-        "simulate": "broker_ctl.cli.simulate:command",
-        "advise": "broker_ctl.cli.advise:command",
-        "pipeline": "broker_ctl.cli.pipeline.group:command",
+        "simulate": Verb(
+            "broker_ctl.cli.simulate:command", "Replay a day under a policy, or under settings."
+        ),
+        "advise": Verb("broker_ctl.cli.advise:command", "Advise on the size of the cluster."),
+        "pipeline": Verb(
+            "broker_ctl.cli.pipeline.group:command", "Analyse the history that daemons write."
+        ),
     },
 }
 VERBS: Final = [verb for verbs in SECTIONS.values() for verb in verbs]

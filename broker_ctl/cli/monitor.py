@@ -12,7 +12,6 @@ import click
 
 from broker_ctl.cli.runtime.output import Output, echo, echo_json_line, output_option, print_table
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
-from broker_ctl.core.model.broker import printable
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import (
     BundleStats,
@@ -21,6 +20,7 @@ from broker_ctl.core.model.load import (
     max_usage,
     throughput_text,
 )
+from broker_ctl.core.model.safe_text import printable
 from broker_ctl.errors import CorruptRecord, NoAuth, StoreError, TooLarge
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Aspect, BulkStore, Found, Read, Stat, Versioned

@@ -109,7 +109,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Show the partition controller.", epilog=_EXAMPLE)
+@click.group(cls=VerbGroup, epilog=_EXAMPLE)
 def controller() -> None:
     """Show the partition controller: the broker that elects the leaders of partitions."""
 
@@ -138,9 +138,7 @@ Examples:
 _NAMED: Final = "TOPIC-PARTITION"
 
 
-@click.group(
-    cls=VerbGroup, short_help="Elect leaders of replicated partitions.", epilog=_ELECT_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_ELECT_EXAMPLES)
 def elect() -> None:
     """Elect leaders by hand; the controller replaces dead leaders automatically."""
 
@@ -353,7 +351,6 @@ _PARTITIONS_REPLICAS: Final = click.option(
 
 @click.group(
     cls=VerbGroup,
-    short_help="Create, show and move replicated partitions.",
     epilog=_PARTITIONS_EXAMPLES,
 )
 def partitions() -> None:

@@ -36,9 +36,7 @@ Examples:
 """
 
 
-@click.group(
-    cls=VerbGroup, short_help="Manage anti-affinity groups of namespaces.", epilog=_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def anti_affinity() -> None:
     """Manage anti-affinity groups: namespaces of one group are spread over the brokers."""
 
@@ -142,9 +140,7 @@ def _addresses(verb: Any) -> Any:
     return verb
 
 
-@click.group(
-    cls=VerbGroup, short_help="Manage clusters and their peers.", epilog=_CLUSTERS_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_CLUSTERS_EXAMPLES)
 def clusters() -> None:
     """Manage clusters: the homes of namespaces, and the peers to which clients are redirected."""
 
@@ -263,9 +259,7 @@ Examples:
 """
 
 
-@click.group(
-    cls=VerbGroup, short_help="Manage failure domains of brokers.", epilog=_FAILURE_DOMAINS_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_FAILURE_DOMAINS_EXAMPLES)
 def failure_domains() -> None:
     """Manage failure domains: groups of brokers that fail together.
 
@@ -379,7 +373,6 @@ _COLUMNS: Final = ("policy", "namespaces", "primary", "secondary", "min availabl
 
 @click.group(
     cls=VerbGroup,
-    short_help="Manage namespace isolation policies.",
     epilog=_ISOLATION_POLICIES_EXAMPLES,
 )
 def isolation_policies() -> None:
@@ -605,9 +598,7 @@ _ROLES: Final = click.option(
 )
 
 
-@click.group(
-    cls=VerbGroup, short_help="Create, show, change and delete tenants.", epilog=_TENANTS_EXAMPLES
-)
+@click.group(cls=VerbGroup, epilog=_TENANTS_EXAMPLES)
 def tenants() -> None:
     """Manage tenants: each namespace belongs to one, and uses only clusters allowed to it."""
 

@@ -17,7 +17,7 @@ Examples:
 """
 
 
-@click.command(short_help="Run a demo cluster with a real ZooKeeper.", epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES)
 @click.option(
     "--brokers",
     type=click.IntRange(1, 16),

@@ -532,7 +532,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Restart all brokers in turn.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Restart or upgrade every broker of a cluster without an outage."""
 

@@ -24,7 +24,7 @@ Exit codes: 0 stopped on request, 1 could not start or failed,
 """
 
 
-@click.command(short_help="Run the daemon of one broker.", epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES)
 @settings_options("Configuration file (broker.conf); see `broker-ctl config check`.")
 @click.pass_context
 def command(ctx: click.Context, configuration: Path | None, overrides: tuple[str, ...]) -> None:

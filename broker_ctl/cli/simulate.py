@@ -16,7 +16,7 @@ import click
 from broker_ctl.cli.runtime.output import Output, check_new, echo_json, output_option, print_table
 from broker_ctl.cli.runtime.target import config_option, set_option
 from broker_ctl.cli.runtime.verbs import needing
-from broker_ctl.core.model.broker import printable
+from broker_ctl.core.model.safe_text import printable
 
 if TYPE_CHECKING:
     from broker_ctl.cli.replays import ReplayResult, Run
@@ -276,7 +276,7 @@ Examples:
 """
 
 
-@click.command(short_help="Replay a day under a policy, or under settings.", epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES)
 @scenario_options
 @click.option(
     "--policy",

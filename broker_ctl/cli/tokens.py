@@ -555,7 +555,7 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Create and check tokens.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Create keys and tokens, and show or validate tokens, without a daemon.
 

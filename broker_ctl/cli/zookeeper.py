@@ -21,7 +21,7 @@ from broker_ctl.cli.runtime.zookeeper_target import (
     signatures_by,
     unverified_store,
 )
-from broker_ctl.core.model.broker import escape
+from broker_ctl.core.model.safe_text import escape
 
 if TYPE_CHECKING:
     import ssl
@@ -560,7 +560,6 @@ def _heap_mb(text: str) -> int:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Run ZooKeeper for tests; check servers; close nodes.",
     epilog=_EXAMPLES,
     invoke_without_command=True,
 )

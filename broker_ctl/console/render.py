@@ -10,8 +10,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_ctl.core.model.broker import printable
 from broker_ctl.core.model.load import throughput_text
+from broker_ctl.core.model.safe_text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import EventCollection
 from matplotlib.figure import Figure
 
-from broker_ctl.core.model.broker import printable
+from broker_ctl.core.model.safe_text import printable
 from broker_ctl.simulation.plots import Chart, PlotCurve, counts, spans, times
 
 # Figures of matplotlib as SVG: for a page as well as for a file of its own, and in words, too.

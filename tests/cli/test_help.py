@@ -1,6 +1,8 @@
 """--help of every verb: a whole sentence, examples, exit codes."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -76,3 +78,18 @@ def test_verbs_are_listed_by_what_somebody_is_doing() -> None:
     for title, listed in SECTIONS.items():
         text = result.output.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
         assert re.findall(r"^  ([a-z-]+)", text, re.MULTILINE) == [*listed]
+
+
+def test_the_list_of_verbs_imports_none_of_them() -> None:
+    program = """
+import sys
+from broker_ctl.cli.main import main
+main(["--help"], standalone_mode=False)
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "  rollout  " in done.stdout
+    verbs = {verb.place.partition(":")[0] for verbs in SECTIONS.values() for verb in verbs.values()}
+    assert verbs & {*done.stderr.split()} == set()

@@ -14,9 +14,9 @@ from broker_ctl.api.http.bodies import read_bounded
 from broker_ctl.api.http.responses import ApiError, route_of
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.core.model.broker import has_control_characters
 from broker_ctl.core.model.field_kinds import misfit
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Topic
+from broker_ctl.core.model.safe_text import has_control_characters
 from broker_ctl.errors import BundleGone, CorruptRecord, InvalidName
 
 # Parameters of requests: names in the path, flags in the query, JSON in the body.

@@ -322,9 +322,7 @@ class _Sweep:
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
-@click.command(
-    name="backtest", short_help="Replay a history under policies and settings.", epilog=_EXAMPLES
-)
+@click.command(name="backtest", epilog=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
     "--to", "target", required=True, metavar="DIR", help="Output directory of the results."

@@ -5,24 +5,49 @@ from typing import ClassVar, Final
 
 import click
 
-from broker_ctl.cli.runtime.verbs import ImportedVerbs
+from broker_ctl.cli.runtime.verbs import ImportedVerbs, Verb
 
 
 class _Verbs(ImportedVerbs):
-    places: ClassVar[Mapping[str, Mapping[str, str]]] = {
+    places: ClassVar[Mapping[str, Mapping[str, Verb]]] = {
         "Commands": {
-            "run": "broker_ctl.cli.pipeline.run:command",
-            "backtest": "broker_ctl.cli.pipeline.backtest:command",
-            "compact": "broker_ctl.cli.pipeline.tables:compact",
-            "expire": "broker_ctl.cli.pipeline.tables:expire",
-            "import": "broker_ctl.cli.pipeline.imports:command",
-            "ingest": "broker_ctl.cli.pipeline.tables:ingest",
-            "profile": "broker_ctl.cli.pipeline.profile:command",
-            "readmit": "broker_ctl.cli.pipeline.tables:readmit",
-            "recommend": "broker_ctl.cli.pipeline.recommend:command",
-            "report": "broker_ctl.cli.pipeline.report:command",
-            "size": "broker_ctl.cli.pipeline.synth:size",
-            "synth": "broker_ctl.cli.pipeline.synth:synth",
+            "run": Verb(
+                "broker_ctl.cli.pipeline.run:command", "Ingest, profile, size and report in one go."
+            ),
+            "backtest": Verb(
+                "broker_ctl.cli.pipeline.backtest:command",
+                "Replay a history under policies and settings.",
+            ),
+            "compact": Verb(
+                "broker_ctl.cli.pipeline.tables:compact", "Merge small files of the tables."
+            ),
+            "expire": Verb(
+                "broker_ctl.cli.pipeline.tables:expire", "Delete old days of the tables."
+            ),
+            "import": Verb(
+                "broker_ctl.cli.pipeline.imports:command", "Make a history of recorded metrics."
+            ),
+            "ingest": Verb("broker_ctl.cli.pipeline.tables:ingest", "Load a history into tables."),
+            "profile": Verb(
+                "broker_ctl.cli.pipeline.profile:command", "Compute profiles of a history."
+            ),
+            "readmit": Verb(
+                "broker_ctl.cli.pipeline.tables:readmit", "Judge the quarantine again."
+            ),
+            "recommend": Verb(
+                "broker_ctl.cli.pipeline.recommend:command",
+                "Recommend settings and a placement plan.",
+            ),
+            "report": Verb(
+                "broker_ctl.cli.pipeline.report:command",
+                "Write an HTML report of a cluster's history.",
+            ),
+            "size": Verb(
+                "broker_ctl.cli.pipeline.synth:size", "Advise on the size for the weekly peak."
+            ),
+            "synth": Verb(
+                "broker_ctl.cli.pipeline.synth:synth", "Synthesise a history from scenarios."
+            ),
         }
     }
 

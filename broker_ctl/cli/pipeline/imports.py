@@ -36,7 +36,6 @@ Examples:
 @click.group(
     name="import",
     cls=VerbGroup,
-    short_help="Make a history of recorded metrics.",
     epilog=_EXAMPLES,
 )
 def command() -> None:

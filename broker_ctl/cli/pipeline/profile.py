@@ -20,7 +20,7 @@ Examples:
 """
 
 
-@click.command(name="profile", short_help="Compute profiles of a history.", epilog=_EXAMPLES)
+@click.command(name="profile", epilog=_EXAMPLES)
 @click.argument("tables")
 @click.option(
     "--to", "target", required=True, metavar="DIR", help="Output directory of the profiles."

@@ -26,9 +26,7 @@ Examples:
 """
 
 
-@click.command(
-    name="recommend", short_help="Recommend settings and a placement plan.", epilog=_EXAMPLES
-)
+@click.command(name="recommend", epilog=_EXAMPLES)
 @click.argument("backtest", required=False)
 @click.option(
     "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace; repeatable."

@@ -22,9 +22,7 @@ Examples:
 """
 
 
-@click.command(
-    name="report", short_help="Write an HTML report of a cluster's history.", epilog=_EXAMPLES
-)
+@click.command(name="report", epilog=_EXAMPLES)
 @click.argument("profiles")
 @click.option(
     "--to",

@@ -27,9 +27,7 @@ Examples:
 """
 
 
-@click.command(
-    name="run", short_help="Ingest, profile, size and report in one go.", epilog=_EXAMPLES
-)
+@click.command(name="run", epilog=_EXAMPLES)
 @click.argument("history")
 @click.option(
     "--to",

@@ -29,7 +29,7 @@ Examples:
 """
 
 
-@click.command(name="size", short_help="Advise on the size for the weekly peak.", epilog=_EXAMPLES)
+@click.command(name="size", epilog=_EXAMPLES)
 @click.argument("profiles")
 @click.option("--cluster", metavar="NAME", help="Required if the profiles cover several clusters.")
 @size_options
@@ -87,9 +87,7 @@ Examples:
 """
 
 
-@click.command(
-    name="synth", short_help="Synthesise a history from scenarios.", epilog=_SYNTH_EXAMPLES
-)
+@click.command(name="synth", epilog=_SYNTH_EXAMPLES)
 @click.argument("history", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario; repeatable."

@@ -33,7 +33,7 @@ Examples:
 """
 
 
-@click.command(name="ingest", short_help="Load a history into tables.", epilog=_EXAMPLES)
+@click.command(name="ingest", epilog=_EXAMPLES)
 @click.argument("history")
 @click.option("--tables", required=True, metavar="DIR", help="Directory of the tables.")
 @click.option(
@@ -169,9 +169,7 @@ Examples:
 """
 
 
-@click.command(
-    name="compact", short_help="Merge small files of the tables.", epilog=_COMPACT_EXAMPLES
-)
+@click.command(name="compact", epilog=_COMPACT_EXAMPLES)
 @click.argument("tables")
 @engine_options
 def compact(engine: Engine, tables: str) -> None:
@@ -212,7 +210,7 @@ Examples:
 """
 
 
-@click.command(name="expire", short_help="Delete old days of the tables.", epilog=_EXPIRE_EXAMPLES)
+@click.command(name="expire", epilog=_EXPIRE_EXAMPLES)
 @click.argument("tables")
 @click.option(
     "--older-than",
@@ -264,7 +262,7 @@ Examples:
 """
 
 
-@click.command(name="readmit", short_help="Judge the quarantine again.", epilog=_READMIT_EXAMPLES)
+@click.command(name="readmit", epilog=_READMIT_EXAMPLES)
 @click.argument("tables")
 @engine_options
 def readmit(engine: Engine, tables: str) -> None:

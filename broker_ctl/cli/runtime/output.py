@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.model.broker import escape
 from broker_ctl.core.model.load import throughput_text
+from broker_ctl.core.model.safe_text import escape
 
 # Units: base units in JSON, named by the suffix of a field; readable units in tables.
 #

@@ -8,12 +8,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,7 +22,7 @@ from click.types import StringParamType
 from broker_ctl.cli.runtime.output import Output, chosen_format, echo, echo_json
 from broker_ctl.cli.runtime.secret_files import ConnectionOption
 from broker_ctl.cli.runtime.target import Target
-from broker_ctl.core.model.broker import escape
+from broker_ctl.core.model.safe_text import escape
 from broker_ctl.errors import BrokerCtlError
 
 if TYPE_CHECKING:
@@ -318,22 +318,17 @@ class VerbGroup(click.Group):
 
     command_class: type[click.Command] | None = VerbCommand
 
-    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
-        """The commands by the title above them in the help."""
-        return {"Commands": self.list_commands(ctx)}
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Wrap the lines that click would cut."""
-        for title, names in self.sections(ctx).items():
-            found = ((name, self.get_command(ctx, name)) for name in names)
-            rows = [
-                (name, command.get_short_help_str(_WHOLE))
-                for name, command in found
-                if command is not None and not command.hidden
-            ]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(_WHOLE))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the exit codes."""
@@ -366,28 +361,38 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class ImportedVerbs(VerbGroup):
-    """A group whose commands are imported when one of them, or the list of them, is needed."""
+class Verb(NamedTuple):
+    """Where a command is, ``module:name``, and its line in the list of commands."""
 
-    # Title of a section of the help -> verb -> module and name of its command.
-    places: ClassVar[Mapping[str, Mapping[str, str]]]
+    place: str
+    summary: str
+
+
+class ImportedVerbs(VerbGroup):
+    """A group whose commands are imported when they are needed; its help needs none."""
+
+    # Title of a section of the help -> name -> verb.
+    places: ClassVar[Mapping[str, Mapping[str, Verb]]]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of their sections."""
         return [*chain.from_iterable(self.places.values()), *super().list_commands(ctx)]
 
-    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
-        """See `VerbGroup.sections`."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections of the table."""
         del ctx
-        return self.places
+        for title, verbs in self.places.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, verb.summary) for name, verb in verbs.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of a verb; None if there is no such verb."""
-        place = next((verbs[cmd_name] for verbs in self.places.values() if cmd_name in verbs), "")
-        if not place:
+        verb = next((verbs[cmd_name] for verbs in self.places.values() if cmd_name in verbs), None)
+        if verb is None:
             return super().get_command(ctx, cmd_name)
-        module, _, name = place.partition(":")
+        module, _, name = verb.place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        command.short_help = verb.summary
         return finish_command(command)
 
 

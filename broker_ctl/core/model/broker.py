@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final, Self
-from unicodedata import category
 
 from broker_ctl.core.model.names import NO_TOPIC_PARTITIONS, Namespace, TopicPartitions
 from broker_ctl.core.model.regular_expressions import is_match
@@ -292,30 +291,3 @@ def _is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-# Makes text from outside safe to show: without control and invisible characters.
-
-
-# Controls, and the separators of lines and of paragraphs.
-_CONTROLS: Final = frozenset({"Cc", "Zl", "Zp"})
-
-
-def printable(text: str) -> str:
-    """Replace each control character, and each other invisible one, by a question mark."""
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def has_control_characters(text: str) -> bool:
-    """Whether a terminal or a log might take a part of a text for more than text."""
-    return not text.isprintable() and any(category(each) in _CONTROLS for each in text)
-
-
-def escape(text: str, keep: str = "") -> str:
-    r"""Replace each such character by its escape, as ``\x1b``, except those in ``keep``."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode()
-        for each in text
-    )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.codec import encode
-from broker_ctl.core.model.broker import escape
+from broker_ctl.core.model.safe_text import escape
 from broker_ctl.settings.subjects.log import LogFormat, LogSettings
 
 # The events of JSON logs that programs may rely on: names, and names of their fields.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from broker_ctl.core.model.broker import printable
+from broker_ctl.core.model.safe_text import printable
 from broker_ctl.core.strategies.shedding_strategies import BALANCE
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.results import Named

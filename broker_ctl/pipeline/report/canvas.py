@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from broker_ctl.core.model.broker import printable
+from broker_ctl.core.model.safe_text import printable
 from broker_ctl.pipeline.report.values import TIME, ChartAxis, figure, locator
 from broker_ctl.simulation.svg_plots import POINTS_PER_INCH
 

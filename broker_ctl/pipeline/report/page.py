@@ -7,7 +7,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from broker_ctl.core.model.broker import printable
+from broker_ctl.core.model.safe_text import printable
 from broker_ctl.pipeline.report.charts import highest, legend, pictures
 from broker_ctl.pipeline.report.values import (
     TIME,

@@ -3,8 +3,8 @@
 from typing import Final
 
 from broker_ctl.core.model import regular_expressions
-from broker_ctl.core.model.broker import escape, has_control_characters
 from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Topic
+from broker_ctl.core.model.safe_text import escape, has_control_characters
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths as znodes
 from broker_ctl.store.paths import validate
