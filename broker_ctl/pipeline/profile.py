@@ -25,7 +25,8 @@ class ProfileJobRules:
     """Rules of the profiles.
 
     Attributes:
-        days: newest ones of each cluster that make a usual day or week.
+        days: newest ones of each cluster that make a usual day or week, and in which hot bundles
+            and forecasts are judged.
         hot: how many hot bundles are named of each cluster.
         window_min: before and after an unload that are compared.
         split_ratio, merge_ratio: of a mean broker; see `shapes.shape_advice`.
@@ -162,13 +163,19 @@ RESULTS: Final = _results(
     ),
     Result(
         heat.HOT_BUNDLES,
-        lambda of: heat.hot_bundles(of.made(hours.BUNDLE_HOURS), of.rules.hot),
+        lambda of: heat.hot_bundles(
+            hours.newest_days(of.made(hours.BUNDLE_HOURS), of.rules.days), of.rules.hot
+        ),
         (_HOURS,),
     ),
     Result(
         heat.HOT_TOPICS,
         lambda of: heat.hot_topics(
-            of.made(hours.BUNDLE_HOURS), of.history("decisions"), of.rules.hot
+            hours.newest_days(of.made(hours.BUNDLE_HOURS), of.rules.days),
+            hours.of_newest_days(
+                of.history("decisions"), of.made(hours.BUNDLE_HOURS), of.rules.days
+            ),
+            of.rules.hot,
         ),
         (_HOURS,),
     ),

@@ -102,7 +102,10 @@ class PipelineSettings:
     days: Annotated[
         int,
         Setting(
-            "profileDays", "Number of days from which a typical day or week is built.", at_least=1
+            "profileDays",
+            "Number of days from which a typical day or week is built, and in which hot bundles "
+            "and forecasts are judged.",
+            at_least=1,
         ),
     ] = 7
     hot_bundles: Annotated[

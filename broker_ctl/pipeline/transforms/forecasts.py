@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
+from broker_ctl.pipeline.transforms.hours import newest_days
 
 # Fits the capacity of brokers, and compares it with the reported one.
 
@@ -99,15 +100,20 @@ FORECAST_ERRORS: Final = plain(
 
 
 def forecast_errors(hours: DataFrame, days: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, `FORECAST_ERRORS`; a profile covers at most ``days`` days."""
+    """Of `BUNDLE_HOURS`, `FORECAST_ERRORS`: of the newest ``days`` days, each by those before it.
+
+    A profile covers as many days at most, so that twice as many are read.
+    """
     day = F.floor(F.col("hour_ms") / _DAY_MS)
     hour = F.floor(F.col("hour_ms") % _DAY_MS / 3_600_000)
-    dated = hours.withColumn("day", day).withColumn("hour", hour)
+    dated = newest_days(hours, 2 * days).withColumn("day", day).withColumn("hour", hour)
     same_hour = Window.partitionBy("cluster", "bundle", "hour").orderBy("day")
     before = F.max("bytes_s").over(same_hour.rangeBetween(-1, -1))
     usual = F.percentile("bytes_s", 0.5).over(same_hour.rangeBetween(-days, -1))
     foretold = dated.withColumn("yesterday", before).withColumn("usual", usual)
-    known = foretold.where(F.col("yesterday").isNotNull())
+    newest = F.max("day").over(Window.partitionBy("cluster"))
+    judged = foretold.withColumn("newest", newest).where(F.col("day") > F.col("newest") - days)
+    known = judged.where(F.col("yesterday").isNotNull())
     return known.groupBy("cluster", "bundle").agg(
         F.count("*").alias("hours"),
         F.avg("bytes_s").alias("bytes_s"),

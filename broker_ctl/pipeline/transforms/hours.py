@@ -122,6 +122,14 @@ def newest_days(hours: DataFrame, days: int) -> DataFrame:
     return dated.join(F.broadcast(newest), "cluster").where(is_new).drop("newest")
 
 
+def of_newest_days(rows: DataFrame, hours: DataFrame, days: int) -> DataFrame:
+    """Rows with ``at_ms`` of the newest ``days`` days that their cluster has in `BUNDLE_HOURS`."""
+    day = F.to_date(F.timestamp_millis("hour_ms"))
+    newest = hours.groupBy("cluster").agg(F.max(day).alias("newest"))
+    is_new = F.to_date(F.timestamp_millis("at_ms")) > F.date_sub("newest", days)
+    return rows.join(F.broadcast(newest), "cluster").where(is_new).drop("newest")
+
+
 def hour_profiles(hours: DataFrame, days: int) -> DataFrame:
     """Of `BUNDLE_HOURS`, `HOUR_PROFILES` over the newest ``days`` days of each cluster."""
     hour = F.hour(F.timestamp_millis("hour_ms")).alias("hour")

@@ -37,6 +37,8 @@ from broker_ctl.pipeline.transforms.hours import (
     WEEKDAY_PROFILES,
     bundle_hours,
     hour_profiles,
+    newest_days,
+    of_newest_days,
     weekday_profiles,
 )
 from broker_ctl.pipeline.transforms.sessions import (
@@ -355,3 +357,19 @@ def test_a_forecast_is_held_against_what_came(frame: Frame) -> None:
     assert error["yesterday_error_ratio"] == pytest.approx((20 + 10 + 20) / 90)
     assert error["profile_error_ratio"] == pytest.approx((20 + 0 + 20) / 90)
     assert error["profile_bias_ratio"] == pytest.approx((-20 + 0 - 20) / 90)
+    # Of the newest two days alone, each by the two before it.
+    (error,) = rows(FORECAST_ERRORS, forecast_errors(frame(BUNDLE_HOURS, *days), 2))
+    assert (error["hours"], error["bytes_s"]) == (2, 30.0)
+    assert error["yesterday_error_ratio"] == pytest.approx((10 + 20) / 60)
+    assert error["profile_error_ratio"] == pytest.approx((0 + 15) / 60)
+
+
+def test_what_is_hot_is_so_in_the_newest_days(frame: Frame) -> None:
+    skip = {"decision": "skip", "reason": "too_few_topics", "subject": "b"}
+    decisions = frame(
+        HISTORY["decisions"],
+        *({**EAST, **skip, "at_ms": DAY_ONE_MS + day * 24 * HOUR_MS} for day in (0, 2, 3, 3)),
+    )
+    loads = frame(BUNDLE_HOURS, hour(0, 5, 9.0), hour(3, 5, 1.0))
+    assert newest_days(loads, 2).count() == 1
+    assert of_newest_days(decisions, loads, 2).count() == 3
