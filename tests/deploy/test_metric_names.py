@@ -10,6 +10,7 @@ import pytest
 from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import Histogram
+from tests.support.rules.families import for_each
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
@@ -95,7 +96,7 @@ def test_an_alert_reads_only_exported_metrics(name: str, expression: str, rest: 
     assert set(TEMPLATE.findall(rest)) <= (set.intersection(*kept) if kept else known), name
 
 
-@pytest.mark.parametrize(("title", "expression"), list(panels()))
+@for_each(("title", "expression"), list(panels()))
 def test_a_panel_reads_only_exported_metrics(title: str, expression: str) -> None:
     assert faults_in(expression) == [], title
 

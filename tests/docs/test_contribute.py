@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES, SHEDDING_STRATEGIES
+from tests.support.rules.families import for_each
 
 ROOT: Final = Path(__file__).parents[2]
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
@@ -145,7 +146,7 @@ def test_a_quick_run_leaves_out_slow_tests_and_has_tests_of_each_subject() -> No
         ), f"all of {folder.name} is slow"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", sorted(set(re.findall(r"`((?:broker_ctl|config|deploy|docs|tests)/[^`*]*)`", WHERE)))
 )
 def test_a_place_that_contributors_are_sent_to_exists(name: str) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from broker_ctl.cli.main import main
 from broker_ctl.daemon.lifecycle import exits
+from broker_ctl.pipeline.settings import DECLARATIONS as PIPELINE
 from broker_ctl.settings.root import DECLARATIONS
+from tests.support.rules.families import for_each
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
@@ -43,6 +45,9 @@ NO_KEYS: Final = {
     *("tickTime", "preStop", "terminationGracePeriodSeconds"),
     "tlsAllowInsecureConnection",
 }
+
+
+KNOWN: Final = {*DECLARATIONS, *PIPELINE}
 
 
 def commands() -> list[list[str]]:
@@ -86,7 +91,7 @@ def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, words
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
+@for_each("words", commands())
 def test_a_command_and_its_options_exist(words: list[str]) -> None:
     command, rest = resolve(words)
     options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
@@ -104,28 +109,28 @@ def test_an_option_of_quickstart_exists(option: str) -> None:
     assert option in {name for param in command.params for name in param.opts}
 
 
-@pytest.mark.parametrize("key", sorted(keys()))
+@for_each("key", sorted(keys()))
 def test_a_setting_exists(key: str) -> None:
     stem = key.removesuffix("*")
-    assert any(known == key or (stem != key and known.startswith(stem)) for known in DECLARATIONS)
+    assert any(known == key or (stem != key and known.startswith(stem)) for known in KNOWN)
 
 
-@pytest.mark.parametrize("name", sorted(files()))
+@for_each("name", sorted(files()))
 def test_a_file_of_the_repository_exists(name: str) -> None:
     assert (ROOT / name).exists()
 
 
-@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m (tests[\w.]+)", ALL))))
+@for_each("module", sorted(set(re.findall(r"python -m (tests[\w.]+)", ALL))))
 def test_a_module_that_is_run_exists(module: str) -> None:
     assert find_spec(module) is not None
 
 
-@pytest.mark.parametrize(("page", "target"), links())
+@for_each(("page", "target"), links())
 def test_a_link_leads_somewhere(page: Path, target: str) -> None:
     assert (page.parent / target).exists()
 
 
-@pytest.mark.parametrize("guide", sorted(set(re.findall(r"docs/[\w/-]+\.md", PROGRAM_TEXTS))))
+@for_each("guide", sorted(set(re.findall(r"docs/[\w/-]+\.md", PROGRAM_TEXTS))))
 def test_a_guide_that_the_program_names_exists(guide: str) -> None:
     assert (ROOT / guide).exists()
 

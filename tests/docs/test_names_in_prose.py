@@ -10,6 +10,7 @@ import pytest
 from broker_ctl.core.model.commands import Command
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from docs._ext import reference_http
+from tests.support.rules.families import for_each
 
 ROOT: Final = Path(__file__).parents[2]
 CONTRIBUTING: Final = (ROOT / "CONTRIBUTING.md").read_text()
@@ -41,7 +42,7 @@ def served() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path)) for path in paths)
 
 
-@pytest.mark.parametrize(("name", "more", "label"), sorted(set(METRIC.findall(TEXT))))
+@for_each(("name", "more", "label"), sorted(set(METRIC.findall(TEXT))))
 def test_a_metric_exists(name: str, more: str, label: str) -> None:
     # A histogram is named without the suffixes of its series.
     known = exposed_names() | {one.name for one in Instruments()}

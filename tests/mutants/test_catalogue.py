@@ -9,6 +9,7 @@ import pytest
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import KINDS, Mutant, Replace, StaleEdit
 from tests.mutants.tree import ROOT
+from tests.support.rules.families import for_each
 
 SENTENCES: Final = {"I1a", "I1b", *(f"I{number}" for number in range(2, 13)), "constraints"}
 LEAST: Final = 60
@@ -32,7 +33,7 @@ def planted(mutant: Mutant) -> dict[str, str]:
     return sources
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@for_each("mutant", MUTANTS)
 def test_the_code_still_has_what_a_mutant_breaks(mutant: Mutant) -> None:
     assert planted(mutant)
 

@@ -8,6 +8,7 @@ from broker_ctl.settings.declarations import declared
 from broker_ctl.settings.pulsar_keys import OLD_KEYS, PULSAR_KEYS, SPELLINGS, is_pulsar_key
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
 from broker_ctl.settings.schema import unit_of
+from tests.support.rules.families import for_each
 
 # The load balancer's and the metadata store's keys (docs: pulsar-configuration).
 PULSAR_BALANCING_KEYS = """
@@ -87,7 +88,7 @@ def test_every_key_of_pulsars_balancer_is_known() -> None:
     assert len(PULSAR_KEYS) >= 250
 
 
-@pytest.mark.parametrize("key", DECLARATIONS)
+@for_each("key", DECLARATIONS)
 def test_a_setting_says_in_one_sentence_what_it_does(key: str) -> None:
     declaration = DECLARATIONS[key]
     assert declaration.setting.sentence.endswith(".")
@@ -96,7 +97,7 @@ def test_a_setting_says_in_one_sentence_what_it_does(key: str) -> None:
     assert declaration.parse("") == (declaration.off if is_off else declaration.default)
 
 
-@pytest.mark.parametrize("key", DECLARATIONS)
+@for_each("key", DECLARATIONS)
 def test_a_key_that_names_its_unit_has_a_field_of_that_unit(key: str) -> None:
     units = {
         "Millis": "ms", "Ms": "ms", "Seconds": "s", "Secs": "s", "Minutes": "minutes",

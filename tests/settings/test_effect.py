@@ -8,6 +8,7 @@ from broker_ctl.settings.effect import is_used, without_effect
 from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.sources import read
+from tests.support.rules.families import for_each
 
 # Every key of the broker.conf that Pulsar 4.0.8 ships, commented ones left out.
 PULSAR_KEYS = Path(__file__).with_name("pulsar_4_0_keys.txt").read_text("ascii").split()
@@ -117,7 +118,7 @@ def test_a_default_is_never_reported_as_without_effect() -> None:
     assert list(without_effect(Settings())) == []
 
 
-@pytest.mark.parametrize("key", DECLARATIONS)
+@for_each("key", DECLARATIONS)
 def test_conditions_name_settings_that_there_are(key: str) -> None:
     setting = DECLARATIONS[key].setting
     for condition in setting.used_with:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from broker_ctl.api.http.access.route_rules import ROUTE_RULES, Exempt, Rule
@@ -16,6 +15,7 @@ from broker_ctl.http_client import HttpClient
 from docs._ext.reference_http import query_parameters, readable, routes
 from tests.support.clusters.fake_services import serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.rules.families import for_each
 
 SERVED = [route for route in routes() if not route.path.startswith("/ui")]
 DOCUMENT = build(SERVED, "1.2.3")
@@ -52,7 +52,7 @@ def test_each_route_is_described_and_each_row_is_a_route() -> None:
     assert len(served) > 90
 
 
-@pytest.mark.parametrize("route", SERVED, ids=key_of)
+@for_each("route", SERVED)
 def test_each_parameter_that_a_handler_reads_is_described(route: web.RouteDef) -> None:
     operation = OPERATIONS[key_of(route)]
     described: dict[str, set[str]] = {"path": set(), "query": set()}
@@ -63,7 +63,7 @@ def test_each_parameter_that_a_handler_reads_is_described(route: web.RouteDef) -
     assert described["path"] == set(re.findall(r"\{(\w+)\}", readable(route.path)))
 
 
-@pytest.mark.parametrize("key", OPERATIONS)
+@for_each("key", OPERATIONS)
 def test_each_operation_says_who_may_call_it_and_how_it_fails(key: str) -> None:
     operation = OPERATIONS[key]
     method, path = key.split()

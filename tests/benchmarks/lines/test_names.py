@@ -27,6 +27,7 @@ from broker_ctl.settings.pulsar_keys import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS
 from docs._ext import reference_http
 from tests.benchmarks.lines import log_lines
+from tests.support.rules.families import for_each
 
 HERE: Final = Path(__file__).parents[1]
 ROOT: Final = HERE.parents[1]
@@ -173,7 +174,7 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@for_each("name", SOURCES)
 def test_every_name_that_a_benchmark_imports_exists(name: str) -> None:
     missing = [each for each in imports_in(SOURCES[name]) if not is_there(*each)]
     assert missing == []

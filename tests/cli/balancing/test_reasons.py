@@ -1,12 +1,11 @@
 """Reasons in words."""
 
-import pytest
-
 from broker_ctl.cli.balancing import reason_text
 from broker_ctl.core.cluster.decisions import Reason
+from tests.support.rules.families import for_each
 
 
-@pytest.mark.parametrize("reason", list(Reason))
+@for_each("reason", list(Reason))
 def test_every_reason_has_a_sentence_of_its_own(reason: Reason) -> None:
     sentence = reason_text(reason.value)
     assert " " in sentence

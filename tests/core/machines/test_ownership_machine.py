@@ -7,6 +7,7 @@ import pytest
 from broker_ctl.core.machines import ownership
 from broker_ctl.core.machines.ownership import NEXT, BundleState, advance
 from broker_ctl.errors import InvalidTransition
+from tests.support.rules.families import for_each
 
 PAIRS = [(state, to) for state in BundleState for to in BundleState]
 
@@ -23,7 +24,7 @@ def test_the_docstring_shows_the_table() -> None:
     assert NEXT.keys() == set(BundleState)
 
 
-@pytest.mark.parametrize(("state", "to"), PAIRS)
+@for_each(("state", "to"), PAIRS)
 def test_a_step_is_in_the_table_or_an_error(state: BundleState, to: BundleState) -> None:
     if to in NEXT[state]:
         assert advance("t/ns/x", state, to) is to

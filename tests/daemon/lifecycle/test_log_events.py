@@ -12,6 +12,7 @@ import pytest
 import broker_ctl
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.daemon.lifecycle.logs import EVENTS, JsonFormatter, LogEvent
+from tests.support.rules.families import for_each
 
 PACKAGE = Path(broker_ctl.__file__).parent
 NAME = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -41,7 +42,7 @@ def calls_of(module: str) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+@for_each("event", EVENTS)
 def test_an_event_is_logged_where_its_row_says(event: LogEvent) -> None:
     assert calls_of(event.module).get(event.sentence) == len(event.fields)
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.security.attacks.catalogue import ATTACKS
 from tests.security.attacks.scene import scene
+from tests.support.rules.families import for_each
 from tests.support.rules.named_tests import exists
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -28,7 +29,7 @@ def test_each_attack_is_on_a_hole() -> None:
     assert used == ATTACKS.keys()
 
 
-@pytest.mark.parametrize("hole", HOLES)
+@for_each("hole", HOLES)
 def test_each_hole_has_tests_that_exist(hole: str) -> None:
     fields = HOLES[hole]
     assert fields["seen"] in {"before", "both", "mutation"}

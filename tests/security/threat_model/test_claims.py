@@ -10,6 +10,7 @@ import pytest
 
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.store.signed import FAMILIES
+from tests.support.rules.families import for_each
 from tests.support.rules.named_tests import exists, names_used_by
 
 ROOT: Final = Path(__file__).parents[3]
@@ -64,7 +65,7 @@ def test_each_sentence_has_a_test_and_each_entry_a_sentence(kind: str, said: lis
     assert [entry for entry in CLAIMS[kind] if uses[entry] != 1] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "named", sorted({name for kind in CLAIMS.values() for one in kind.values() for name in one})
 )
 def test_each_named_test_exists(named: str) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from unittest.mock import Mock
 
-import pytest
 from aiohttp import web
 
 from broker_ctl.api.http.access import route_rules
@@ -13,6 +12,7 @@ from broker_ctl.attach.server import AttachedApiServer, AttachedDependencies
 from broker_ctl.security.authorization import Operation
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.rules.families import for_each
 
 CONSOLE_FORMS = {"/ui/act", "/ui/sign-in", "/ui/sign-out"}
 
@@ -62,7 +62,7 @@ def test_only_the_health_is_open_without_a_setting() -> None:
     }
 
 
-@pytest.mark.parametrize(("method", "path"), sorted(ROUTE_RULES))
+@for_each(("method", "path"), sorted(ROUTE_RULES))
 def test_reads_and_writes_have_operations_of_their_kind(method: str, path: str) -> None:
     access = ROUTE_RULES[method, path]
     reads = {Operation.LOOKUP, Operation.READ, Operation.READ_SENSITIVE, Operation.MONITOR}
