@@ -21,10 +21,11 @@ from tests.support.time.waiting import eventually
 HANG_S: Final = 3_000
 BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}
 # In a quick run, too.
-QUICK: Final = {"elect-anybody", "no-watchdog"}
+QUICK: Final = {"elect-anybody"}
 SLOW: Final = {
     *("ask-configuration-always", "commit-alone", "drop-epoch-check", "end-with-configuration"),
-    *("forget-reclaim-grace", "miss-configuration", "no-ping-thread", "resend-blindly"),
+    *("forget-reclaim-grace", "miss-configuration", "no-ping-thread", "no-watchdog"),
+    "resend-blindly",
     *("skip-ephemeral-owner", "skip-ring-check", "steal-nodes", "unfenced-controller"),
     *("trust-pongs", "unnumbered-calls"),
 }

@@ -19,6 +19,14 @@ Frame = Callable[..., DataFrame]
 _SPARK = pytest.StashKey[SharedSpark]()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts Java belongs to the slow half, before `-m` leaves that out."""
+    for item in items:
+        if {"spark", "shared_spark"} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def shared_spark(request: pytest.FixtureRequest) -> Iterator[SharedSpark]:
     """Starts Spark only when a test asks for its session."""

@@ -76,7 +76,7 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     ]
     if not lacks_store(settings):
         environment = _RehearsalEnvironment(SystemClock(), rng)
-        shared.append(lambda: environment.open_stores(settings, StoreInstruments()))
+        shared.insert(0, lambda: environment.open_stores(settings, StoreInstruments()))
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]
     return [

@@ -2,7 +2,7 @@
 
 import ast
 import hmac
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,14 @@ VERIFIED_OTHERWISE = {
 }
 
 
-def nodes() -> Iterator[tuple[Path, ast.AST]]:
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            yield file.relative_to(PACKAGE), node
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """All of the package, parsed once for all rules."""
+    return [
+        (file.relative_to(PACKAGE), node)
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    ]
 
 
 def test_no_code_reads_pickles_or_yaml_or_evaluates_a_text() -> None:
