@@ -24,7 +24,7 @@ from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, MultiFailed, StoreError
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store.interface import Check, MetadataStore, Operation, Result
-from broker_ctl.store.paths import ElectionName
+from broker_ctl.store.paths import ElectionPaths
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
 
@@ -53,7 +53,7 @@ class Leadership:
     """
 
     def __init__(
-        self, election_name: ElectionName, epoch: int, check_authority: Callable[[], None]
+        self, election_name: ElectionPaths, epoch: int, check_authority: Callable[[], None]
     ) -> None:
         self.election_name = election_name
         self.epoch = epoch
@@ -187,7 +187,7 @@ class ConfirmedEpoch:
         newest: the newest epoch that the store has confirmed; 0: none yet.
     """
 
-    def __init__(self, store: MetadataStore, election_name: ElectionName) -> None:
+    def __init__(self, store: MetadataStore, election_name: ElectionPaths) -> None:
         self._store = store
         self._path = election_name.epoch_path
         self._logged = 0
@@ -286,7 +286,7 @@ class Election:
         deletions: Deletions,
         *,
         clock: Clock,
-        election_name: ElectionName,
+        election_name: ElectionPaths,
         leader: LeaderBroker,
         rng: random.Random,
         records: ElectionRecords | None = None,

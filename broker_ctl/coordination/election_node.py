@@ -26,7 +26,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import ElectionName
+from broker_ctl.store.paths import ElectionPaths
 from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.records.partitions import ControllerRecord
@@ -125,7 +125,7 @@ class ElectionNode:
         self,
         store: MetadataStore,
         deletions: Deletions,
-        election_name: ElectionName,
+        election_name: ElectionPaths,
         records: ElectionRecords,
         *,
         rng: random.Random,

@@ -294,7 +294,7 @@ LOST: Final = "/broker-ctl/lost"
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionName:
+class ElectionPaths:
     """What can be elected to: an ephemeral node, and the epoch that grows with each holder."""
 
     name: str
@@ -302,13 +302,13 @@ class ElectionName:
     epoch_path: str
 
 
-LOADBALANCE_ELECTION: Final = ElectionName(
+LOADBALANCE_ELECTION: Final = ElectionPaths(
     "loadbalance", "/loadbalance/leader", "/broker-ctl/lead-epoch"
 )
-CONTROLLER_ELECTION: Final = ElectionName("controller", "/controller", "/controller_epoch")
+CONTROLLER_ELECTION: Final = ElectionPaths("controller", "/controller", "/controller_epoch")
 # Beside real Pulsar brokers, which hold /loadbalance/leader themselves. The epoch is that of the
 # loadbalance election: both give the same orders, so each must fence the other.
-ATTACH_ELECTION: Final = ElectionName("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
+ATTACH_ELECTION: Final = ElectionPaths("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
 
 
 def _below(root: str, name: str) -> str:

@@ -22,7 +22,7 @@ from broker_ctl.settings.addresses import Listener
 from broker_ctl.settings.publishing import admin_urls
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.instrumented import InstrumentedStore, RetryingStore, WriteGate
-from broker_ctl.store.paths import ElectionName
+from broker_ctl.store.paths import ElectionPaths
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.watched_cache import CacheRules
 from broker_ctl.tasks import TaskFaults
@@ -112,7 +112,7 @@ class Foundation:
         return LeaderBroker(self.urls.broker_id, self.urls.web_url or self.urls.web_url_tls or "")
 
     def build_election(
-        self, name: ElectionName, records: ElectionRecords | None = None
+        self, name: ElectionPaths, records: ElectionRecords | None = None
     ) -> Election:
         """Candidacy for an election, which follows the session."""
         election = Election(

@@ -102,7 +102,7 @@ async def _start(cluster: Cluster, broker: Broker) -> None:
     await broker.daemon.wait_ready(cluster.http, _READY_S)
 
 
-async def _elected(cluster: Cluster, election: paths.ElectionName) -> Broker:
+async def _elected(cluster: Cluster, election: paths.ElectionPaths) -> Broker:
     async def found() -> Broker | None:
         try:
             node = await cluster.observer.get(election.node_path)

@@ -53,7 +53,7 @@ def insert_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
 
 def _insert(
     ensemble: ObservedEnsemble,
-    election: paths.ElectionName,
+    election: paths.ElectionPaths,
     payloads: Callable[[int], tuple[bytes, bytes]],
     for_s: float,
 ) -> None:
