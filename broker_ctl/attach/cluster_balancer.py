@@ -109,34 +109,34 @@ class Automatism:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _WantedSetting:
     key: str
     why: str
     wanted: str
 
 
-_BLIND: Final = _Rule(
+_BLIND: Final = _WantedSetting(
     ENABLED, "no broker reports its load, and no leader honours a destination", "true"
 )
-_MIXED: Final = _Rule(
+_MIXED: Final = _WantedSetting(
     MANAGER,
     "other brokers run another load manager: neither hands bundles over to the other's brokers",
     MODULAR.class_name,
 )
-_SIMPLE: Final = _Rule(
+_SIMPLE: Final = _WantedSetting(
     MANAGER,
     "the simple manager ignores destinations: it places unloaded bundles by its own rules",
     MODULAR.class_name,
 )
-_SHEDS: Final = _Rule(
+_SHEDS: Final = _WantedSetting(
     SHEDDING,
     "the leading broker unloads bundles by its own rules, to destinations of its choice",
     "false",
 )
-_SPLITS: Final = _Rule(
+_SPLITS: Final = _WantedSetting(
     AUTO_SPLIT, "the leading broker splits bundles by limits of its own", "false"
 )
-_UNLOADS: Final = _Rule(
+_UNLOADS: Final = _WantedSetting(
     AUTO_UNLOAD,
     "the halves of a bundle that was split by the cluster are unloaded at once",
     "false",
@@ -152,7 +152,7 @@ def judge(
         configurations: runtime values of each broker, by broker id; an absent key has its default.
         dynamic: the keys that can be changed at run time.
     """
-    found: dict[tuple[_Rule, str], list[str]] = {}
+    found: dict[tuple[_WantedSetting, str], list[str]] = {}
     managers = {values.get(MANAGER, _DEFAULTS[MANAGER]) for values in configurations.values()}
     for broker_id, values in sorted(configurations.items()):
         for rule in _broken_rules({**_DEFAULTS, **values}, managers):
@@ -176,7 +176,7 @@ def judge(
     )
 
 
-def _broken_rules(values: Mapping[str, str], managers: Collection[str]) -> Iterator[_Rule]:
+def _broken_rules(values: Mapping[str, str], managers: Collection[str]) -> Iterator[_WantedSetting]:
     """The rules that one broker's values break, beside brokers with these load managers."""
     if values[MANAGER] == SIMPLE.class_name:
         yield _SIMPLE

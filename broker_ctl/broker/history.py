@@ -276,7 +276,7 @@ class HistoryAuthor:
     nonce: str
 
 
-class _Line(NamedTuple):
+class _SegmentLine(NamedTuple):
     data: bytes
     rows: int
 
@@ -319,7 +319,7 @@ class History:
         self._offload = offload
         self._segments = Segments(directory, author.broker_id, self._nonce, self._rules)
         self._max_queued_bytes = max_queued_bytes
-        self._queue: deque[_Line] = deque()
+        self._queue: deque[_SegmentLine] = deque()
         self._changed = asyncio.Event()
         self._tasks = TaskScope("history")
         self._writer: asyncio.Task[None] | None = None
@@ -399,14 +399,14 @@ class History:
     @staticmethod
     def _lines_of(
         kind: RowKind[Any], rows: Sequence[Any], stamp: Callable[[], Stamp]
-    ) -> Iterator[_Line]:
+    ) -> Iterator[_SegmentLine]:
         if kind.is_packed:
             for some in batched(rows, ROWS_A_LINE):
                 packed = packed_line_of(stamp(), kind.to_columns(some))
-                yield _Line(_encode_line(packed), len(some))
+                yield _SegmentLine(_encode_line(packed), len(some))
         else:
             for row in rows:
-                yield _Line(_encode_line(line_of(kind, stamp(), row)), 1)
+                yield _SegmentLine(_encode_line(line_of(kind, stamp(), row)), 1)
 
     # The writer.
 

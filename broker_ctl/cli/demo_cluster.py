@@ -117,7 +117,7 @@ class DemoResult:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _DemoOverviews:
     """First imbalance and newest overview of the leader; newest overview of the controller."""
 
     first: float = 0.0
@@ -143,7 +143,7 @@ class DemoCluster:
     def __init__(self, options: DemoOptions) -> None:
         self._options = options
         self._workload = Workload.named(WORKLOAD, _SEED)
-        self._seen = _Seen()
+        self._seen = _DemoOverviews()
 
     async def run(self) -> DemoResult:
         """Run until the duration is over or a signal comes."""

@@ -195,7 +195,7 @@ def _defer_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-class _Shared:
+class _WorkerState:
     """State of a worker process, set at its start."""
 
     minutes: "Synchronized[int]"
@@ -205,7 +205,7 @@ class _Shared:
 def _start_worker(minutes: "Synchronized[int]", stopped: Event) -> None:
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     gc.set_threshold(_GARBAGE_AT)
-    _Shared.minutes, _Shared.stopped = minutes, stopped
+    _WorkerState.minutes, _WorkerState.stopped = minutes, stopped
 
 
 def _end_with_parent() -> None:
@@ -218,10 +218,10 @@ def _end_with_parent() -> None:
 
 def _run_one(run: Run) -> ReplayResult:
     def advance() -> None:
-        if _Shared.stopped.is_set():
+        if _WorkerState.stopped.is_set():
             raise KeyboardInterrupt
-        with _Shared.minutes.get_lock():
-            _Shared.minutes.value += 1
+        with _WorkerState.minutes.get_lock():
+            _WorkerState.minutes.value += 1
 
     return run_replay(run, advance)
 

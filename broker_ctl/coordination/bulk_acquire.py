@@ -38,7 +38,7 @@ _MAX_ENTRIES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
+class _WaitingDeletion:
     """The node to delete, and the time since which its deletion waits.
 
     Attributes:
@@ -63,7 +63,7 @@ class Deletions:
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
         self._rng = rng
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _WaitingDeletion] = OrderedDict()
         self._tasks = TaskScope("deletions")
         self._work: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -99,16 +99,16 @@ class Deletions:
 
     def add(self, path: str, czxid: int) -> None:
         """Queue the node created at ``czxid``; it must not be adopted meanwhile."""
-        self._add(path, _Entry(czxid, 0, asyncio.get_running_loop().time()))
+        self._add(path, _WaitingDeletion(czxid, 0, asyncio.get_running_loop().time()))
 
     def add_own(self, path: str, session_id: int) -> None:
         """Queue a node that the session creates there, even if its create is still in flight.
 
         A caller that creates a node there in the same session must `wait_gone` first.
         """
-        self._add(path, _Entry(0, session_id, asyncio.get_running_loop().time()))
+        self._add(path, _WaitingDeletion(0, session_id, asyncio.get_running_loop().time()))
 
-    def _add(self, path: str, entry: _Entry) -> None:
+    def _add(self, path: str, entry: _WaitingDeletion) -> None:
         if self._is_closed:
             return
         self._done(path)
@@ -152,7 +152,7 @@ class Deletions:
             if self._entries.get(path) is entry:
                 self._done(path)
 
-    async def _delete(self, path: str, entry: _Entry) -> None:
+    async def _delete(self, path: str, entry: _WaitingDeletion) -> None:
         """Delete the node; does nothing if it is gone or another node has its path."""
         # A lagging server may show an earlier node although a successor of the same version exists,
         # and may not know of a create that was in flight on another connection.

@@ -59,7 +59,7 @@ class ReplicaClient:
         self._timeout_s = timeout_s
         self._numbers = itertools.count(1)
         self._connecting = asyncio.Lock()
-        self._link: _Link | None = None
+        self._link: _ReplicaLink | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,16 +154,16 @@ class ReplicaClient:
             raise kind(f"{self._address}: {answer.get('reason', '')}")
         return answer
 
-    async def _connected(self) -> "_Link":
+    async def _connected(self) -> "_ReplicaLink":
         async with self._connecting:
             if self._link is None or self._link.is_closed:
                 if self._link is not None:
                     await self._link.close()
-                self._link = _Link(await self._network.connect(self._address))
+                self._link = _ReplicaLink(await self._network.connect(self._address))
             return self._link
 
 
-class _Link:
+class _ReplicaLink:
     """One connection, and the callers that wait for answers."""
 
     def __init__(self, channel: Channel) -> None:

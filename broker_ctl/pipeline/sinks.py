@@ -60,7 +60,7 @@ class Given:
         return replace(self, rows=rows, wanted=self.wanted - gone, unread=unread)
 
 
-class _Vanished(Exception):
+class _SegmentsVanished(Exception):
     """Segments were deleted before they were read.
 
     Attributes:
@@ -142,7 +142,7 @@ class Sink:
         while True:
             try:
                 return self._write(given)
-            except _Vanished as error:
+            except _SegmentsVanished as error:
                 self.sweep()
                 given = given.without(error.files)
 
@@ -150,7 +150,7 @@ class Sink:
         """Write a batch.
 
         Raises:
-            _Vanished: some of its segments are gone.
+            _SegmentsVanished: some of its segments are gone.
         """
         name = given.name
         # The rows are written here; what is kept of the lines is narrow.
@@ -158,7 +158,7 @@ class Sink:
             every = answers.where(F.col("line") != WRITTEN)
             counted = _count_rows(every)
             if sum(each["lines"] for each in counted if each["is_segment"]) < len(given.wanted):
-                raise _Vanished(given.wanted, every)
+                raise _SegmentsVanished(given.wanted, every)
             repeated = _find_repeated(every, self._earlier(counted))
             written = self._write_without(repeated, given) if repeated else _files_in(answers)
             segments = len(given.wanted) + len(given.unread)
@@ -194,7 +194,7 @@ class Sink:
         frozen = {file: frozenset(lines) for file, lines in left_out.items()}
         with caching(self._load(given, frozen)) as every:
             if every.where("line = 0").count() < len(given.wanted):
-                raise _Vanished(given.wanted, every)
+                raise _SegmentsVanished(given.wanted, every)
             return _files_in(every)
 
     def _earlier(self, counted: Iterable[Row]) -> DataFrame:

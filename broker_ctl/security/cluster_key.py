@@ -134,7 +134,7 @@ _NAME: Final = "clusterKeyFile"
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _KeyLine:
     """One line. A key, if it has an id: of that secret, or, without one, of the derived keys."""
 
     text: str
@@ -146,7 +146,7 @@ class _Line:
 class KeyFile:
     """The content of a file; each change gives another one."""
 
-    lines: tuple[_Line, ...]
+    lines: tuple[_KeyLine, ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -156,7 +156,7 @@ class KeyFile:
             SettingsError: a malformed, short or repeated key, by the number of its line and without
                 its content; or too many.
         """
-        lines: list[_Line] = []
+        lines: list[_KeyLine] = []
         for number, line in enumerate(text.splitlines(), 1):
             found = _parse_line(line, number)
             if found.key_id and found.key_id in (known.key_id for known in lines):
@@ -237,7 +237,7 @@ class KeyFile:
             raise SettingsError(f"{key_id} signs: promote another key first")
         return type(self)(tuple(line for line in self.lines if line is not removed))
 
-    def _find(self, key_id: str) -> _Line:
+    def _find(self, key_id: str) -> _KeyLine:
         for line in self.lines:
             if key_id and line.key_id == key_id:
                 return line
@@ -250,12 +250,12 @@ def new_key_line() -> str:
     return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _parse_line(text: str, number: int) -> _Line:
+def _parse_line(text: str, number: int) -> _KeyLine:
     stripped = text.strip()
     if not stripped or text.startswith("#"):
-        return _Line(text)
+        return _KeyLine(text)
     if stripped == DERIVED:
-        return _Line(text, DERIVED)
+        return _KeyLine(text, DERIVED)
     try:
         secret = base64.b64decode(stripped, validate=True)
     except binascii.Error:
@@ -266,4 +266,4 @@ def _parse_line(text: str, number: int) -> _Line:
             f"{_NAME}, line {number}: a key of {KEY_BYTES} to {_MAX_KEY_BYTES} random bytes "
             "in base64 expected; broker-ctl cluster-key create makes one"
         )
-    return _Line(text, Key.of(secret).key_id.hex(), secret)
+    return _KeyLine(text, Key.of(secret).key_id.hex(), secret)

@@ -22,7 +22,7 @@ _MOST_A_LOOK: Final = 64
 
 
 @dataclass
-class _Known:
+class _KnownNamespace:
     ring: Mapping[str, Any]
     group: str | None
     bundles: frozenset[str]
@@ -35,7 +35,7 @@ class ProjectedNamespaces:
     def __init__(self, reader: ClusterReader, clock: Clock) -> None:
         self._reader = reader
         self._clock = clock
-        self._known: dict[Namespace, _Known] = {}
+        self._known: dict[Namespace, _KnownNamespace] = {}
 
     async def read(self, owned: Collection[Bundle]) -> None:
         """Read those of these bundles that are not known, and the oldest of the others.
@@ -80,7 +80,7 @@ class ProjectedNamespaces:
             group = await self._reader.anti_affinity_group(namespace)
         bundles = frozenset(str(bundle.range) for bundle in parsed.bundles)
         read_s = self._clock.now_s() if is_old or known is None else known.read_s
-        self._known[namespace] = _Known(ring, group, bundles, read_s)
+        self._known[namespace] = _KnownNamespace(ring, group, bundles, read_s)
 
     def nodes(self) -> Mapping[str, Projected]:
         """Local policies, as the brokers would have written them."""

@@ -58,7 +58,7 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _Queue:
+class _EpochQueue:
     """Pending instructions of one broker epoch, by path, in order.
 
     Attributes:
@@ -100,7 +100,7 @@ class QueueTransport:
 
     def __init__(self, dependencies: QueueDependencies) -> None:
         self._dependencies = dependencies
-        self._queues: dict[int, _Queue] = {}
+        self._queues: dict[int, _EpochQueue] = {}
         self._next = dependencies.epoch * _NUMBERS
         self._tasks = TaskScope("instructions")
 
@@ -123,7 +123,7 @@ class QueueTransport:
             for _, body in self._dependencies.encoder.encode(queue.broker, requests)
         ]
 
-    def _next_path(self, queue: _Queue) -> str:
+    def _next_path(self, queue: _EpochQueue) -> str:
         self._next += 1
         return partition_paths.queued(queue.broker.broker_id, self._next)
 
@@ -181,7 +181,7 @@ class QueueTransport:
             await self.send({broker_id: {**stops}})
         queue.is_overflowing = False
 
-    async def _create(self, queue: _Queue, requests: BrokerRequests, body: bytes) -> None:
+    async def _create(self, queue: _EpochQueue, requests: BrokerRequests, body: bytes) -> None:
         broker_id = queue.broker.broker_id
         operation = Create(self._next_path(queue), body)
         try:
@@ -215,7 +215,7 @@ class QueueTransport:
             self._tasks.start(self._wipe(broker_id, self._next), f"wiping queue {broker_id}")
         for broker_id in changed.new | changed.bounced:
             ignored_until = partition_paths.queued(broker_id, self._next)
-            self._queues[broker_id] = _Queue(
+            self._queues[broker_id] = _EpochQueue(
                 changed.live[broker_id], AckTimer(broker_id), ignored_until
             )
 
@@ -263,7 +263,7 @@ class QueueTransport:
             # The reply to our own write has not been handled yet.
             queue.early_acks.add(path)
 
-    def _acknowledged(self, queue: _Queue, paths: Iterable[str]) -> None:
+    def _acknowledged(self, queue: _EpochQueue, paths: Iterable[str]) -> None:
         now_s, instruments = self._dependencies.clock.now_s(), self._dependencies.instruments
         for path in paths:
             pending = queue.pending.pop(path, None)
@@ -279,7 +279,7 @@ class QueueTransport:
                 self._dependencies.listener.responsive(queue.broker.broker_id)
 
     def _report_stops(
-        self, queue: _Queue, acknowledged: Iterable[_Pending], reason: str | None
+        self, queue: _EpochQueue, acknowledged: Iterable[_Pending], reason: str | None
     ) -> None:
         broker_id = queue.broker.broker_id
         responses = [
@@ -298,7 +298,7 @@ class QueueTransport:
                     # While the store is unreachable no broker can acknowledge.
                     log.debug("cannot check the queue of %d: %s", queue.broker.broker_id, error)
 
-    async def _check(self, queue: _Queue) -> None:
+    async def _check(self, queue: _EpochQueue) -> None:
         """Find acknowledgements whose notification was lost, and unresponsive brokers."""
         due_s = self._dependencies.clock.now_s() - self._dependencies.acknowledge_s()
         oldest = next(iter(queue.pending.values()), None)

@@ -73,7 +73,7 @@ def candidates(
     for ring in view.rings.values():
         pairs = _cold_pairs(_neighbours(view, ring), rules, most_usage)
         by_namespace.append(sorted(pairs, key=_coldness))
-    waiting = _Waiting()
+    waiting = _ColdPairs()
     merged: Counter[Namespace] = Counter()
     used: set[Bundle] = set()
     decisions: list[Merge | Transfer | Skip] = []
@@ -274,7 +274,7 @@ def _expected(view: ClusterView, broker_id: str) -> LoadVector:
     return NO_LOAD if broker is None else broker.expected
 
 
-class _Waiting:
+class _ColdPairs:
     """Cold pairs that are left, one line for each namespace and reason."""
 
     def __init__(self) -> None:

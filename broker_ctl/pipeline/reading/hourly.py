@@ -167,8 +167,8 @@ class HourTask:
 
 
 def _add_up(path: str) -> Any:
-    sums = _Waiting(_EMPTY.select([*_KEY, *(name for name, _ in _AGAIN)]), _KEY, _AGAIN)
-    cycles = _Waiting(_EMPTY.select(_CYCLE), _CYCLE, [])
+    sums = _UnsummedRows(_EMPTY.select([*_KEY, *(name for name, _ in _AGAIN)]), _KEY, _AGAIN)
+    cycles = _UnsummedRows(_EMPTY.select(_CYCLE), _CYCLE, [])
     filesystem, place = open_filesystem(path)
     try:
         with pq.ParquetFile(place, filesystem=filesystem, read_dictionary=_FEW) as file:
@@ -184,7 +184,7 @@ def _add_up(path: str) -> Any:
     return found.set_column(place, CLUSTER, cluster).select(_ARROW.names).cast(_ARROW)
 
 
-class _Waiting:
+class _UnsummedRows:
     """Rows with the same key, which are added up before they become too many."""
 
     def __init__(self, empty: Any, key: Sequence[str], added: Sequence[tuple[Any, str]]) -> None:

@@ -204,7 +204,7 @@ class RowTask:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yield `ROWS`."""
-        waiting = _Waiting()
+        waiting = _UnwrittenLines()
         for batch in batches:
             for segment in segments_of(batch):
                 found = judge_segment(segment, self.limit_bytes, waiting.add)
@@ -216,7 +216,7 @@ class RowTask:
             yield batch_of([rows], _ROW_TASK_ARROW)
 
 
-class _Waiting:
+class _UnwrittenLines:
     """Lines until there are enough of them for a value."""
 
     def __init__(self) -> None:

@@ -68,8 +68,8 @@ class Turns:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._urgent = _Waiting()
-        self._others = _Waiting()
+        self._urgent = _WaitingRequests()
+        self._others = _WaitingRequests()
         self._is_begun = False
         self._is_unused = True
         self._ends_s = 0.0
@@ -96,7 +96,7 @@ class Turns:
             await self._queue(waiting)
         return self._clock.now_s() - began_s
 
-    async def _queue(self, waiting: "_Waiting") -> None:
+    async def _queue(self, waiting: "_WaitingRequests") -> None:
         place = object()
         woken = waiting[place] = asyncio.get_running_loop().create_future()
         try:
@@ -134,7 +134,7 @@ class Turns:
                     woken.set_result(None)
 
 
-class _Waiting(OrderedDict[object, asyncio.Future[None]]):
+class _WaitingRequests(OrderedDict[object, asyncio.Future[None]]):
     """Requests in the order of arrival. A dict that shrinks at its front is slow to iterate."""
 
 

@@ -64,7 +64,7 @@ class AvgMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _BrokerPair:
     source: BrokerView
     destination: BrokerView
 
@@ -139,18 +139,20 @@ class AvgShedder:
         return (*skipped, *decisions)
 
 
-def _pair_brokers(brokers: Iterable[BrokerView]) -> list[_Pair]:
+def _pair_brokers(brokers: Iterable[BrokerView]) -> list[_BrokerPair]:
     """Pair the hottest with the coolest broker, and so on; the widest pair comes first."""
     ranked = sorted(brokers, key=lambda b: (b.expected.usage_ratio, b.broker_id))
     half = len(ranked) // 2
-    return [_Pair(hot, cool) for cool, hot in zip(ranked[:half], reversed(ranked), strict=False)]
+    return [
+        _BrokerPair(hot, cool) for cool, hot in zip(ranked[:half], reversed(ranked), strict=False)
+    ]
 
 
-def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_Pair]:
+def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_BrokerPair]:
     return (pair for pair in _pair_brokers(brokers) if pair.points >= limits.low_points)
 
 
-def _even_out(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decision, ...]:
+def _even_out(view: ClusterView, pair: _BrokerPair, rules: SheddingRules) -> tuple[Decision, ...]:
     source, destination = pair.source, pair.destination
     amount = _amount(view, pair, rules.difference)
     if isinstance(amount, Skip):
@@ -171,7 +173,7 @@ def _even_out(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Dec
     return (*moves, *skipped)
 
 
-def _amount(view: ClusterView, pair: _Pair, limits: DifferenceRules) -> Amount | Skip:
+def _amount(view: ClusterView, pair: _BrokerPair, limits: DifferenceRules) -> Amount | Skip:
     """Return the amount to move, in messages if there are enough of them, else in bytes."""
     least = {
         Measure.MSG_RATE: limits.min_msg_rate,
@@ -188,7 +190,7 @@ def _amount(view: ClusterView, pair: _Pair, limits: DifferenceRules) -> Amount |
     return Skip(pair.source.broker_id, Reason.LOW_THROUGHPUT, text)
 
 
-def _hit_count_skip(pair: _Pair, memory: AvgMemory, limits: AvgRules) -> Skip:
+def _hit_count_skip(pair: _BrokerPair, memory: AvgMemory, limits: AvgRules) -> Skip:
     low = max(memory.low_hits.get(each, 0) for each in pair.ids)
     high = max(memory.high_hits.get(each, 0) for each in pair.ids)
     text = (
