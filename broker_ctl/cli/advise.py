@@ -1,15 +1,22 @@
 """``broker-ctl advise``: how many brokers the cluster needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import click
 
-from broker_ctl.cli.runtime.output import echo, echo_json, output_option, print_facts
+from broker_ctl.cli.runtime.output import echo, echo_json, output_option, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verbs import VerbGroup
-from broker_ctl.core.planning.size import SizeRules
+from broker_ctl.core.planning.size import (
+    WEEK_DAYS,
+    DayLoad,
+    SizeRules,
+    advise_for_peak,
+    backtest_size,
+    weekly_peak,
+)
 from broker_ctl.core.rules.leader_rules import BalanceRules
 
 # Options of the commands that advise on the size of a cluster by history.
@@ -134,7 +141,6 @@ def backtest(
     whether the advised brokers, less those that may be lost, carry its peak, and how many of them
     it does not need. broker-ctl pipeline size does the same on the history of a cluster.
     """
-    from broker_ctl.cli.size_table import print_size, size_row
     from broker_ctl.simulation.model.scenario import day_loads
     from broker_ctl.simulation.scenarios import NAMES, is_daily
     from broker_ctl.simulation.scenarios import scenario as draw
@@ -149,3 +155,47 @@ def backtest(
         echo_json(row)
     else:
         print_size(row)
+
+
+# The advice by a history as JSON and as tables; `broker-ctl pipeline` prints it, too.
+
+
+_COLUMNS = ("day", "advised", "needed", "usage after a loss", "verdict")
+
+
+def size_row(of: str, days: Sequence[DayLoad], rules: SizeRules) -> dict[str, Any]:
+    """The advice for the weekly peak, and the back-test of it and of the day alone."""
+    advice, peak = advise_for_peak(days, rules), weekly_peak(days)
+    return {
+        "of": of,
+        "days": len(days),
+        "peak_day": None if peak is None else peak.day,
+        "peak_mean_brokers": None if peak is None else peak.mean_brokers,
+        "growth_ratio": rules.growth_ratio,
+        "limit_ratio": rules.limit_ratio,
+        "needed": None if advice is None else advice.needed,
+        "needed_with_broker_lost": None if advice is None else advice.with_broker_lost,
+        "needed_with_domain_lost": None if advice is None else advice.with_domain_lost,
+        "recommended": None if advice is None else advice.recommended,
+        "backtests": [backtest_size(days, rules, window).to_row() for window in (WEEK_DAYS, 1)],
+    }
+
+
+def print_size(row: dict[str, Any]) -> None:
+    """The days, the advice, and what it was worth."""
+    week, day = row["backtests"]
+    cells = [
+        (
+            each["day"],
+            each["advised"],
+            each["needed"],
+            f"{each['usage_after_loss_ratio']:.0%}",
+            "enough" if each["is_enough"] else f"{-each['spare']} missing",
+        )
+        for each in week["verdicts"]
+    ]
+    if cells:
+        print_table("advice of each day, judged by the next one", _COLUMNS, cells)
+    print_facts("size", {name: row[name] for name in row if name != "backtests"})
+    echo(week["sentence"])
+    echo(day["sentence"])

@@ -180,8 +180,7 @@ def _report_progress(words: str) -> None:
 
 
 def _synthesised(spark: Any, history: Path, rows: int, hours: int) -> int:
-    from broker_ctl.pipeline.synthesis.job import synthesise
-    from broker_ctl.pipeline.synthesis.shards import Extent, shards_of
+    from broker_ctl.pipeline.synthesis.shards import Extent, shards_of, synthesise
     from broker_ctl.simulation.scenarios import NAMES, is_daily
 
     names = [name for name in NAMES if is_daily(name)]

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.advise import rules_of, size_options
+from broker_ctl.cli.advise import print_size, rules_of, size_options
 from broker_ctl.cli.pipeline.profile import make_profiles, show_profiles
 from broker_ctl.cli.pipeline.report import (
     draw_report,
@@ -56,8 +56,6 @@ def command(
     Run it again as the history grows: segments are taken in once, and days that are profiled are
     read again only if lines came to them.
     """
-    from broker_ctl.cli.size_table import print_size
-
     require_drawing()
     rules = rules_of(growth_percent, domains, limit_percent)
     target.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.advise import rules_of, size_options
+from broker_ctl.cli.advise import print_size, rules_of, size_options, size_row
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
@@ -51,8 +51,6 @@ def size(
     that may be lost, carried its peak, and how many of them it did not need. Advice for the peak
     of the day alone is judged beside it.
     """
-    from broker_ctl.cli.size_table import print_size
-
     rules = rules_of(growth_percent, domains, limit_percent)
     with engine.running() as spark:
         row = advise_size(engine, spark, profiles, cluster, rules)
@@ -66,7 +64,6 @@ def advise_size(
     engine: Engine, spark: "SparkSession", profiles: str, cluster: str | None, rules: "SizeRules"
 ) -> dict[str, Any]:
     """The advice by profiles, and its back-test, in JSON values."""
-    from broker_ctl.cli.size_table import size_row
     from broker_ctl.pipeline.recommend.evidence import read_day_loads
 
     with progress_bar(engine, "starting Spark") as update:
@@ -148,7 +145,7 @@ def synth(
     start_ms = round(start.replace(tzinfo=UTC).timestamp() * 1000)
     shards = shards_of(extent, start_ms, _empty(history))
     with engine.running() as spark:
-        from broker_ctl.pipeline.synthesis.job import synthesise
+        from broker_ctl.pipeline.synthesis.shards import synthesise
 
         written = []
         clusters = sum(len(shard.clusters) for shard in shards)

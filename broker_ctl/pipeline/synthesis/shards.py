@@ -5,17 +5,20 @@ decides takes most of the time, and is worked out once for all of them.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.row_kinds import BUNDLE_LOADS
 from broker_ctl.core.history.rows import PolicyVersionRow
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.session import translate_spark_errors
 from broker_ctl.pipeline.synthesis.history_writer import HistoryWriter
 from broker_ctl.pipeline.synthesis.segments import SegmentFiles
 from broker_ctl.simulation.replay.cluster import ReplayCluster, by_minute
@@ -161,3 +164,21 @@ def _policy_row() -> PolicyVersionRow:
         settings=settings.decode(),
         release=_RELEASE,
     )
+
+
+# The job that writes them, a shard a task.
+
+
+def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[WrittenShard]:
+    """Write them all, as many at a time as there are cores; progress is reported a round at a time.
+
+    Raises:
+        PipelineError: one cannot be written, or is too large.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    # Several rounds for progress, and none waits long for its last task.
+    size = max(cores * 4, -(-len(shards) // 10))
+    for first in range(0, len(shards), size):
+        some = shards[first : first + size]
+        with translate_spark_errors("synth"):
+            yield from spark.sparkContext.parallelize(some, len(some)).map(write_shard).collect()
