@@ -136,6 +136,38 @@ async def test_another_leader_continues_with_the_next_broker() -> None:
 
 
 @in_virtual_time
+async def test_what_a_rollout_began_ends_if_its_node_is_deleted() -> None:
+    """Found by a schedule that deletes nodes: the balancing stayed paused, and nobody said why."""
+    async with laden_cluster() as cluster:
+        store, directives = cluster.brokers[C].store, cluster.brokers[C].directives
+        async with leading_at(cluster, A) as balancer:
+            await balancer.operations.drain(C, "bob", "disk")
+            await balancer.operations.rollout.begin(some(B))
+            await wait_state(balancer, B, "empty")
+        await store.delete(paths.ROLLOUT)
+        assert await pause_of(store) is not None
+        async with leading_at(cluster, A):
+            await eventually(lambda: B not in directives.drains)
+            await eventually(lambda: directives.pause is None)
+            # An operator's stays.
+            assert C in directives.drains
+
+
+@in_virtual_time
+async def test_a_rollout_of_a_newer_release_keeps_what_it_began() -> None:
+    async with laden_cluster() as cluster:
+        store = cluster.brokers[C].store
+        async with leading_at(cluster, A) as balancer:
+            await balancer.operations.rollout.begin(some(B))
+            await wait_state(balancer, B, "empty")
+        await store.set(paths.ROLLOUT, b'{"version":99}')
+        async with leading_at(cluster, A):
+            await asyncio.sleep(60.0)
+            assert await pause_of(store) is not None
+            assert B in cluster.brokers[C].directives.drains
+
+
+@in_virtual_time
 async def test_a_restart_that_no_driver_reported_is_seen_by_the_new_process() -> None:
     async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
         rollout = balancer.operations.rollout

@@ -55,6 +55,14 @@ class RolloutStore:
             log.warning("the rollout is ignored: %s", error)
             return None
 
+    async def is_missing(self) -> bool:
+        """Whether there is no node; one that cannot be read, as that of a newer release, is there.
+
+        Raises:
+            StoreError: it could not be asked for.
+        """
+        return await self._store.exists(paths.ROLLOUT) is None
+
     async def write(self, rollout: Rollout) -> None:
         """Store the rollout.
 
@@ -69,7 +77,7 @@ class RolloutStore:
                 f"a rollout of {len(rollout.brokers)} brokers does not fit into a node; "
                 "name some of them with --brokers"
             )
-        is_new = await self._store.exists(paths.ROLLOUT) is None
+        is_new = await self.is_missing()
         change = Create(paths.ROLLOUT, data) if is_new else SetData(paths.ROLLOUT, data)
         await self._leadership.write(self._store, change)
 
@@ -109,6 +117,28 @@ class RolloutDirectives:
                 await self._undrain(broker_id)
         pause = directives.pause
         if not rollout.is_holding and pause is not None and pause.rollout_id:
+            await self._resume()
+
+    async def end(self) -> None:
+        """End what rollouts have begun: there is none any more.
+
+        Raises:
+            Fenced: another leader was elected.
+            StoreError: a node could not be read, or not be written.
+        """
+        directives = self._dependencies.directives
+        await directives.wait_synced()
+        for broker_id, drain in sorted(directives.drains.items()):
+            if drain.rollout_id:
+                log.warning(
+                    "the node of rollout %s is gone: its drain of %s ends",
+                    drain.rollout_id,
+                    broker_id,
+                )
+                await self._undrain(broker_id)
+        pause = directives.pause
+        if pause is not None and pause.rollout_id:
+            log.warning("the node of rollout %s is gone: its pause ends", pause.rollout_id)
             await self._resume()
 
     async def _pause(self, rollout: Rollout) -> None:
@@ -333,8 +363,9 @@ class RolloutRunner:
     @property
     def due_s(self) -> float:
         """When the next step is due; infinity if there is nothing to do."""
-        is_idle = self._rollout is None or (self._rollout.is_over and self._is_restored)
-        return math.inf if self._is_loaded and is_idle else self._due_s
+        is_over = self._rollout is None or self._rollout.is_over
+        is_idle = self._is_loaded and is_over and self._is_restored
+        return math.inf if is_idle else self._due_s
 
     # Requests of operators and of the driver.
 
@@ -441,6 +472,7 @@ class RolloutRunner:
         async with self._turn:
             known = await self._loaded()
             if known is None:
+                await self._end_orphans()
                 return
             self._evacuation.rollout = known
         await self._restore(known)
@@ -454,6 +486,12 @@ class RolloutRunner:
             if changed != latest:
                 await self._write(changed)
         await self._restore(changed)
+
+    async def _end_orphans(self) -> None:
+        """Where somebody has deleted the node of a rollout, nothing else would end its pause."""
+        if not self._is_restored and await self._nodes.is_missing():
+            await self._directives.end()
+        self._is_restored = True
 
     async def _restore(self, rollout: Rollout) -> None:
         """Do what the state asks for; one that is over is looked at until that has succeeded."""
