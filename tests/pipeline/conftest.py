@@ -21,9 +21,13 @@ _SPARK = pytest.StashKey[SharedSpark]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts Java belongs to the slow half, before `-m` leaves that out."""
+    """What starts Java belongs to the slow half, before `-m` leaves that out.
+
+    Open formats need jars that are not there: their tests have a mark, and a run, of their own.
+    """
     for item in items:
-        if {"spark", "shared_spark"} & {*getattr(item, "fixturenames", ())}:
+        starts_java = {"spark", "shared_spark"} & {*getattr(item, "fixturenames", ())}
+        if starts_java and item.get_closest_marker("open_tables") is None:
             item.add_marker(pytest.mark.slow)
 
 
