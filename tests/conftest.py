@@ -31,6 +31,7 @@ os.umask(0o022)
 # As Python has it, but the oldest are searched a fifth as often.
 _GARBAGE = (700, 10, 50)
 _PIPELINE = "tests/pipeline/"
+_PAGES = "tests/docs/test_commands_run.py::test_a_page"
 # As pyproject.toml has it.
 _USUAL = "not pulsar and not slow and not open_tables"
 _BASE: pytest.StashKey[Path] = pytest.StashKey()
@@ -38,6 +39,7 @@ _BEGAN_S: pytest.StashKey[float] = pytest.StashKey()
 # What takes minutes begins first, or it would go on alone when all else is done.
 _LONG = (
     _PIPELINE,
+    _PAGES,
     "tests/deterministic/",
     "tests/end_to_end/",
     "tests/chaos/",
@@ -46,9 +48,14 @@ _LONG = (
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
-    """A file stays in one process, and the pipeline's all in the same: they share one Spark."""
+    """A file stays in one process, and the pipeline's all in the same: they share one Spark.
+
+    Each page that is played has a world of its own: one process would be long after the others.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_PAGES):
+            return nodeid
         return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
 
 
