@@ -5,6 +5,7 @@ zookeeper-xids). If a client used a number twice, the first test would hold the 
 node, and in the second one the follower would end itself: it takes the transaction for the `sync`.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 
@@ -42,6 +43,16 @@ class World:
         self.ways = self.links.of_daemon(1)
         await self.ways[1].cut()
         return await opened(hosts)
+
+    async def has_sessions(self, count: int) -> bool:
+        """Whether there are no others; one whose connection broke at its close expires later."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.ensemble.servers[0].client_port
+        )
+        writer.write(b"mntr")
+        figures = dict(line.split("\t", 1) for line in (await reader.read()).decode().splitlines())
+        writer.close()
+        return int(figures["zk_global_sessions"]) == count
 
     async def move(self, store: ZooKeeperStore, of: int, to: int) -> None:
         """End the connection with one follower, and let the other pass, or the same again."""
@@ -113,6 +124,8 @@ async def test_a_write_whose_reply_was_lost_is_resolved_behind_its_commit(
     before = await mine.get("/t/own")  # from here on it has seen a zxid
     assert before is not None
     await world.move(mine, of=0, to=0)
+    # The end of a session would be a proposal among those that are counted.
+    await eventually(lambda: world.has_sessions(2), what="the sessions of this test alone")
     world.links.hold_acks()
     async with TaskScope("writes") as tasks:
         given_up = tasks.start(mine.set("/t/ring", b"a"), "given up", is_joined=True)
