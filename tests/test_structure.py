@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.rules import private_names, structure
+from tests.support.rules.families import for_each
 from tests.support.rules.structure import Breach, Budget
 
 ROOT: Final = Path(__file__).parents[1]
@@ -227,3 +228,21 @@ def test_a_private_attribute_that_is_reached_by_a_text_is_found(
     assert rendered(private_names.by_text(HERE, source)) == (
         ["broker_ctl/x.py:1: reaches _handler by a text"] if is_found else []
     )
+
+
+def test_a_family_names_each_row_that_does_not_hold_and_is_no_test_of_nothing() -> None:
+    checked: list[tuple[int, int]] = []
+
+    @for_each(("one", "other"), [(1, 1), (1, 2), (0, 0), (3, 4)])
+    def equal(one: int, other: int) -> None:
+        checked.append((one, other))
+        assert one / one == other / one
+
+    with pytest.raises(AssertionError) as raised:
+        equal()
+    assert checked == [(1, 1), (1, 2), (0, 0), (3, 4)]
+    said = str(raised.value)
+    assert said.startswith("3 of 4:")
+    assert "0, 0: ZeroDivisionError" in said
+    with pytest.raises(AssertionError, match="there is nothing to check"):
+        for_each("one", [])(equal)()

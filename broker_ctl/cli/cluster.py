@@ -416,8 +416,9 @@ def _echo_lines(rows: Sequence[Mapping[str, Any]]) -> None:
     width = shutil.get_terminal_size().columns
     is_cut = False
     for row in rows:
-        outcome = f" ({row['outcome']})" if row["outcome"] else ""
-        text = escape(f"{reason_first(row, namespace)}{outcome}")
+        # Why it failed comes first: the end of a line may be cut.
+        outcome = f"{row['outcome']}; " if row["outcome"] else ""
+        text = escape(f"{outcome}{reason_first(row, namespace)}")
         line = f"{time_text(row['at_ms'])[5:]}  {row['result']:<7}  {text}"
         is_cut |= len(line) > width
         click.echo(line if len(line) <= width else f"{line[: width - 1]}…")

@@ -278,9 +278,9 @@ def render(state: Mapping[str, Any], height: int) -> RenderableType:
 
 def cluster_verdict(state: Mapping[str, Any]) -> str:
     """What an operator wants to know first, in a line."""
-    imbalance = imbalance_text(state["usage_imbalance"])
+    imbalance, brokers = imbalance_text(state["usage_imbalance"]), len(state["brokers"])
     return (
-        f"{len(state['brokers'])} brokers, {state['bundle_count']} bundles, "
+        f"{brokers} broker{'s' * (brokers != 1)}, bundles: {state['bundle_count']}, "
         f"imbalance {imbalance}   {_cluster_foot(state)}"
     )
 

@@ -163,19 +163,13 @@ RESULTS: Final = _results(
     ),
     Result(
         heat.HOT_BUNDLES,
-        lambda of: heat.hot_bundles(
-            hours.newest_days(of.made(hours.BUNDLE_HOURS), of.rules.days), of.rules.hot
-        ),
+        lambda of: heat.hot_bundles(of.made(hours.BUNDLE_HOURS), of.rules.days, of.rules.hot),
         (_HOURS,),
     ),
     Result(
         heat.HOT_TOPICS,
         lambda of: heat.hot_topics(
-            hours.newest_days(of.made(hours.BUNDLE_HOURS), of.rules.days),
-            hours.of_newest_days(
-                of.history("decisions"), of.made(hours.BUNDLE_HOURS), of.rules.days
-            ),
-            of.rules.hot,
+            of.made(hours.BUNDLE_HOURS), of.history("decisions"), of.rules.days, of.rules.hot
         ),
         (_HOURS,),
     ),

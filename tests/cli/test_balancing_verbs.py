@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
+from broker_ctl.cli.cluster import _echo_lines
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.output import duration_text
 from broker_ctl.clock import SystemClock
@@ -302,6 +303,18 @@ def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryO
     assert operations.asked[-1] == ("history", wanted)
     backwards = CliRunner().invoke(main, ["history", "--since", "1h", "--until", "2h"])
     assert (backwards.exit_code, "--since is after --until" in backwards.stderr) == (2, True)
+
+
+def test_why_a_decision_failed_is_in_sight_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    unload = {"bundle": BUNDLE, "source": "b:1", "reason": "imbalance", "detail": "1.2 times"}
+    row = {"at_ms": 0, "result": "failed", "outcome": "no answer in 30 s", **unload}
+    _echo_lines([row | {"sentence": f"unload {BUNDLE} from b:1: imbalance: 1.2 times"}])
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith("01-01T00:00:00Z  failed   no answer in 30 s; imbalance: ")
+    assert len(line) == 60
 
 
 def test_history_has_one_line_a_decision_on_a_terminal(cluster: Cluster) -> None:

@@ -31,6 +31,28 @@ CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2, "r
 
 
 @pytest.mark.parametrize(
+    ("state", "servers", "lacks"),
+    [
+        ("suspended", "zk1:2181", True),
+        ("lost", "zk1:2181", True),
+        ("connected", "zk1:2181", False),
+        # The daemon's own status could not be read, or it has no ZooKeeper.
+        ("unknown", "zk1:2181", False),
+        ("lost", "", False),
+    ],
+)
+def test_zookeeper_is_away_only_where_that_is_known(
+    state: str, servers: str, *, lacks: bool
+) -> None:
+    status = {**STATUS, "session": {"state": state}}
+    known = KnownFacts(CALM, status, zookeeper=servers)
+    assert known.lacks_session == lacks
+    said = [need.sentence for need in needs_of(known)]
+    now, then = f"The ZooKeeper session of b1:8080 is {state}.", "broker-ctl zookeeper status"
+    assert said == [f"{now} Next: {then} zk1:2181"] * lacks
+
+
+@pytest.mark.parametrize(
     ("changed", "level", "part"),
     [
         ({}, JudgementLevel.WELL, "Balanced: the fullest broker has 1.05"),

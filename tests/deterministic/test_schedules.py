@@ -3,6 +3,7 @@
 In processes of their own: on all cores, and with the hashes under which a seed replays.
 """
 
+import ast
 import asyncio
 import json
 import os
@@ -30,6 +31,25 @@ def run(*arguments: str) -> dict[str, Any]:
     row: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == bool(row["violations"])
     return row
+
+
+def test_a_fault_of_the_suite_is_a_finding_of_its_seed_and_the_others_go_on() -> None:
+    program = """
+from tests.deterministic import run, schedule
+
+async def fails(self):
+    if self._seed == 1:
+        raise KeyError("of the suite")
+
+schedule.Schedule._run = fails
+print([outcome.violations for outcome in run.run(0, 3, 1, is_bar=False).outcomes])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, second, third = ast.literal_eval(done.stdout)
+    assert (first, third) == ((), ())
+    assert second[0].startswith("failed: ")
+    assert "KeyError: 'of the suite'" in second[0]
 
 
 @pytest.mark.timeout(HANG_S)

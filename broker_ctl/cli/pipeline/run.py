@@ -23,7 +23,7 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl pipeline run /var/lib/broker-ctl/history --to study
   broker-ctl pipeline run history --to study --cluster east --growth 30 --domains 3
-  broker-ctl pipeline run history --to study --tables hdfs:///tables --master yarn
+  broker-ctl pipeline run history --to study --tables /data/tables --output json
 """
 
 
@@ -54,11 +54,11 @@ def command(
     """Do what ingest, profile, size and report do one after the other, and start Spark once.
 
     Run it again as the history grows: segments are taken in once, and days that are profiled are
-    read again only if lines came to them.
+    read again only if lines came to them. On a cluster of Spark, --to has to be a directory that
+    all workers see.
     """
     require_drawing()
     rules = rules_of(growth_percent, domains, limit_percent)
-    target.mkdir(parents=True, exist_ok=True)
     source, profiles = tables or str(target / "tables"), str(target / "profiles")
     page, numbers = target / "report.html", target / "report.json"
     with engine.running() as spark:
@@ -71,6 +71,7 @@ def command(
         size = advise_size(engine, spark, profiles, cluster, rules)
         if not engine.is_json:
             print_size(size)
+        target.mkdir(parents=True, exist_ok=True)
         report = draw_report(engine, spark, profiles, cluster, tables=source)
     write_report(report, page, numbers)
     if engine.is_json:

@@ -12,6 +12,8 @@ from broker_ctl.core.machines.session import SessionState
 
 # Rounding errors are not rounded up.
 _NOTHING: Final = 1e-9
+# The state of a daemon that cannot be asked is none of these.
+_WITHOUT_SESSION: Final = frozenset(SessionState) - {SessionState.CONNECTED}
 
 
 class JudgementLevel(StrEnum):
@@ -54,7 +56,7 @@ class KnownFacts:
     @property
     def lacks_session(self) -> bool:
         """Whether ZooKeeper is away for the daemon that was asked, which so cannot write there."""
-        return bool(self.zookeeper) and self.status["session"]["state"] != SessionState.CONNECTED
+        return bool(self.zookeeper) and self.status["session"]["state"] in _WITHOUT_SESSION
 
 
 def judge(known: KnownFacts, band: LoadBand) -> Judgement:
@@ -87,7 +89,7 @@ def _of_daemon(known: KnownFacts) -> Iterator[Judgement]:
         yield Judgement(JudgementLevel.DANGER, f"This daemon is not ready: {status['reason']}.")
     if known.lacks_session:
         text = (
-            f"Its ZooKeeper session is {status['session']['state']}. Next: "
+            f"The ZooKeeper session of {status['broker']} is {status['session']['state']}. Next: "
             f"broker-ctl zookeeper status {known.zookeeper}"
         )
         yield Judgement(JudgementLevel.DANGER, text)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
+from broker_ctl.pipeline.transforms.hours import newest_days, of_newest_days
 
 # Hot bundles, and the topics that make them so.
 #
@@ -51,8 +52,9 @@ HOT_TOPICS: Final = plain(
 )
 
 
-def hot_bundles(hours: DataFrame, most: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, the hottest ``most`` of each cluster, `HOT_BUNDLES`."""
+def hot_bundles(hours: DataFrame, days: int, most: int) -> DataFrame:
+    """Of `BUNDLE_HOURS`, the hottest ``most`` of each cluster in its newest days, `HOT_BUNDLES`."""
+    hours = newest_days(hours, days)
     whole = Window.partitionBy("cluster")
     # Bundles come and go: what counts is what was carried, not how long the bundle was there.
     carried = F.sum("bytes_s")
@@ -71,8 +73,12 @@ def hot_bundles(hours: DataFrame, most: int) -> DataFrame:
     return ranked.where(F.col("rank") <= most)
 
 
-def hot_topics(hours: DataFrame, decisions: DataFrame, most: int) -> DataFrame:
-    """Of `BUNDLE_HOURS` and the history's decisions, the first of each cluster, `HOT_TOPICS`."""
+def hot_topics(hours: DataFrame, decisions: DataFrame, days: int, most: int) -> DataFrame:
+    """Of `BUNDLE_HOURS` and the history's decisions, the first of each cluster, `HOT_TOPICS`.
+
+    Both of the newest ``days`` days.
+    """
+    decisions, hours = of_newest_days(decisions, hours, days), newest_days(hours, days)
     by_bundle = hours.groupBy("cluster", "bundle").agg(
         F.max("bytes_s").alias("peak_bytes_s"), F.max("topics").alias("topics")
     )

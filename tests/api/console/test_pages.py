@@ -72,7 +72,7 @@ async def test_without_zookeeper_the_page_names_its_servers_and_offers_nothing_t
         assert "zookeeper status" not in await shown(http, broker)
         broker.session_state = SessionState.LOST
         page = await shown(http, broker)
-        assert "Its ZooKeeper session is lost." in page
+        assert f"The ZooKeeper session of {broker.broker_id} is lost." in page
         assert "broker-ctl zookeeper status zk1:2181,zk2:2181" in page
         assert "Pause the balancer" not in page
         assert "cannot be paused or resumed without ZooKeeper" in page

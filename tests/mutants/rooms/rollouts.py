@@ -21,6 +21,22 @@ _PLANNED: Final = unit(
 
 ROLLOUTS: Final[tuple[Mutant, ...]] = (
     plant(
+        "orphans-of-a-rollout-stay",
+        "constraints",
+        _STEPS,
+        "await self._directives.end()",
+        "pass",
+        _PLANNED,
+    ),
+    plant(
+        "orphans-of-a-newer-rollout-end",
+        "constraints",
+        _STEPS,
+        "if not self._is_restored and await self._nodes.is_missing():",
+        "if not self._is_restored:",
+        _PLANNED,
+    ),
+    plant(
         "the-process-before-passes",
         "I6",
         _GATES,

@@ -37,8 +37,6 @@ from broker_ctl.pipeline.transforms.hours import (
     WEEKDAY_PROFILES,
     bundle_hours,
     hour_profiles,
-    newest_days,
-    of_newest_days,
     weekday_profiles,
 )
 from broker_ctl.pipeline.transforms.sessions import (
@@ -135,7 +133,7 @@ def test_hot_bundles_are_those_that_carried_most(frame: Frame) -> None:
             hour(0, 0, 10.0, "z"),
         ),
     )
-    first, second = rows(HOT_BUNDLES, hot_bundles(hours, 2))
+    first, second = rows(HOT_BUNDLES, hot_bundles(hours, 7, 2))
     assert (first["rank"], first["bundle"], first["bytes_s"]) == (1, "x", 40.0)
     assert (first["share_ratio"], first["peak_bytes_s"]) == (0.8, 50.0)
     assert first["peak_usage_ratio"] == 0.5
@@ -148,9 +146,15 @@ def test_hot_topics_are_where_few_carry_much(frame: Frame) -> None:
         *(hour(0, 0, 90.0, "many", topics=9), hour(0, 0, 40.0, "one", topics=1)),
         hour(0, 1, 60.0, "one", topics=1),
     )
-    skip = {**EAST, "decision": "skip", "reason": "too_few_topics", "subject": "one"}
+    skip = {
+        **EAST,
+        "at_ms": DAY_ONE_MS,
+        "decision": "skip",
+        "reason": "too_few_topics",
+        "subject": "one",
+    }
     decisions = frame(HISTORY["decisions"], skip, skip, {**skip, "reason": "below_threshold"})
-    first, second = rows(HOT_TOPICS, hot_topics(hours, decisions, 5))
+    first, second = rows(HOT_TOPICS, hot_topics(hours, decisions, 7, 5))
     assert (first["bundle"], first["topic_bytes_s"], first["refusals"]) == ("one", 60.0, 2)
     assert (second["bundle"], second["topic_bytes_s"], second["refusals"]) == ("many", 10.0, 0)
 
@@ -370,6 +374,8 @@ def test_what_is_hot_is_so_in_the_newest_days(frame: Frame) -> None:
         HISTORY["decisions"],
         *({**EAST, **skip, "at_ms": DAY_ONE_MS + day * 24 * HOUR_MS} for day in (0, 2, 3, 3)),
     )
-    loads = frame(BUNDLE_HOURS, hour(0, 5, 9.0), hour(3, 5, 1.0))
-    assert newest_days(loads, 2).count() == 1
-    assert of_newest_days(decisions, loads, 2).count() == 3
+    loads = frame(BUNDLE_HOURS, hour(0, 5, 9.0, "gone"), hour(3, 5, 1.0, "b"))
+    (bundle,) = rows(HOT_BUNDLES, hot_bundles(loads, 2, 5))
+    assert (bundle["bundle"], bundle["share_ratio"]) == ("b", 1.0)
+    (topic,) = rows(HOT_TOPICS, hot_topics(loads, decisions, 2, 5))
+    assert (topic["bundle"], topic["refusals"]) == ("b", 3)

@@ -471,10 +471,10 @@ class RolloutRunner:
         await self._term.leadership.wait_deciding()
         async with self._turn:
             known = await self._loaded()
-            if known is None:
-                await self._end_orphans()
-                return
             self._evacuation.rollout = known
+        if known is None:
+            await self._end_orphans()
+            return
         await self._restore(known)
         if known.is_over:
             return
