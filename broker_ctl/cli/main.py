@@ -97,7 +97,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, Verb]]] = {
         ),
         "tokens": Verb("broker_ctl.cli.tokens:command", "Create and check tokens."),
         "cluster-key": Verb("broker_ctl.cli.cluster_key:command", "Keys that all brokers share."),
-        "ca": Verb("broker_ctl.cli.ca:command", "Issue certificates of an own authority."),
         "zookeeper": Verb(
             "broker_ctl.cli.zookeeper:command",
             "Run ZooKeeper for tests; check servers; close nodes.",

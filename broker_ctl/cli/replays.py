@@ -15,16 +15,19 @@ from itertools import groupby
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from broker_ctl.cli.runtime.output import print_table
-from broker_ctl.simulation.plots import Chart, PlotCurve
+from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.simulation.replay.cluster import Moved
 from broker_ctl.simulation.replay.replay import POLICIES, Baseline, replay
 from broker_ctl.simulation.replay.scores import Scores, bound_of, scores_of
 from broker_ctl.simulation.workload.scenario_workload import WorkloadSource, scenario_of
+
+if TYPE_CHECKING:
+    from broker_ctl.simulation.plots import Chart
 
 # Replays of scenarios under policies, and their results.
 
@@ -44,13 +47,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Result of a replay, without the traffic."""
+    """Result of a replay, without the traffic.
+
+    Attributes:
+        ratios: largest usage over mean usage, by minute.
+    """
 
     scenario: str
     policy: str
     bound: float
     scores: Scores
-    curve: PlotCurve
+    ratios: Floats
     moves: tuple[Moved, ...]
 
 
@@ -74,7 +81,7 @@ def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
         policy=run.policy,
         bound=bound_of(found),
         scores=scores_of(record),
-        curve=PlotCurve.of(run.policy, record),
+        ratios=record.max_over_mean,
         moves=record.moves,
     )
 
@@ -277,9 +284,15 @@ def by_scenario(results: Sequence[ReplayResult]) -> Iterator[list[ReplayResult]]
         yield list(group)
 
 
-def chart_of(group: Sequence[ReplayResult]) -> Chart:
+def chart_of(group: Sequence[ReplayResult]) -> "Chart":
     """The chart of one scenario, a curve per policy."""
-    return Chart(_title(group[0]), group[0].bound, [result.curve for result in group])
+    from broker_ctl.simulation.plots import Chart, PlotCurve
+
+    curves = [
+        PlotCurve(each.policy, each.ratios, tuple(move.minute for move in each.moves))
+        for each in group
+    ]
+    return Chart(_title(group[0]), group[0].bound, curves)
 
 
 def write_moves(path: Path, results: Sequence[ReplayResult]) -> None:

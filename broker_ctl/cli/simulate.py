@@ -1,8 +1,6 @@
 """``broker-ctl simulate``: replay a day of traffic under policies or settings."""
 
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Callable[..., None])
 
-TERMINAL: Final = "-"
 _DAY_HOURS: Final = 24
 _EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -110,10 +107,9 @@ class OutputOptions:
     """Options of the output."""
 
     output: str
-    plot: str | None
+    plot: Path | None
     moves: Path | None
     export_trace: Path | None
-    is_plotless: bool
     is_forced: bool
 
     @classmethod
@@ -126,18 +122,6 @@ class OutputOptions:
         """Whether the output is JSON."""
         return self.output == Output.JSON
 
-    @property
-    def picture(self) -> Path | None:
-        """The file of the plot."""
-        return None if self.plot in (None, TERMINAL) else Path(str(self.plot))
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether to plot below the table."""
-        if self.is_json or self.is_plotless:
-            return False
-        return self.plot == TERMINAL or (self.plot is None and sys.stdout.isatty())
-
     def check(self, inputs: Sequence[Path]) -> None:
         """Check the options before the replay; ``inputs`` are not overwritten, even with --force.
 
@@ -145,14 +129,10 @@ class OutputOptions:
             UsageError: options contradict each other, or a file cannot be written.
             ClickException: --plot needs the extra plot, which is not installed.
         """
-        if self.is_plotless and self.plot is not None:
-            raise click.UsageError("either --plot or --no-plot")
-        if self.is_json and self.plot == TERMINAL:
-            raise click.UsageError("--plot - requires --output table")
         if self.export_trace is not None and (self.moves is not None or self.plot is not None):
             raise click.UsageError("--export-trace replays nothing: without --plot and --moves")
         for option, path, suffixes in (
-            ("--plot", self.picture, (".svg",)),
+            ("--plot", self.plot, (".svg",)),
             ("--moves", self.moves, (".csv",)),
             ("--export-trace", self.export_trace, (".csv", ".parquet")),
         ):
@@ -164,9 +144,9 @@ class OutputOptions:
             check_new(path, option, is_forced=self.is_forced)
             if path.exists() and any(path.samefile(each) for each in inputs):
                 raise click.BadParameter(f"{path} is read", param_hint=f"'{option}'")
-        if self.picture is not None:
+        if self.plot is not None:
             with needing("plot", "a picture"):
-                import_module("broker_ctl.simulation.svg_plots")
+                import_module("broker_ctl.simulation.plots")
 
 
 _SCENARIO_OPTIONS: Final = (
@@ -200,13 +180,10 @@ _OUTPUT_OPTIONS: Final = (
     output_option(),
     click.option(
         "--plot",
-        metavar="FILE.svg|-",
-        help=(
-            "Output file for a plot (needs the extra plot); -: below the table, the default "
-            "on a terminal."
-        ),
+        type=_NEW_FILE,
+        metavar="FILE.svg",
+        help="Output file for a picture of each scenario (needs the extra plot).",
     ),
-    click.option("--no-plot", "is_plotless", is_flag=True, help="Do not plot below the table."),
     click.option(
         "--moves",
         type=_NEW_FILE,
@@ -246,7 +223,6 @@ def _with(options: Sequence[Callable[[V], V]], verb: V) -> V:
 
 _INTERRUPTED: Final = 130
 _MOST_JOBS: Final = 64
-_PIPE_WIDTH: Final = 100
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "steady-skew": "Noise only; the first broker begins with four times as much as the last.",
@@ -433,23 +409,19 @@ def _write_files(results: "Sequence[ReplayResult]", outputs: OutputOptions) -> N
     if outputs.moves is not None:
         with atomic_output(outputs.moves) as beside:
             write_moves(beside, results)
-    if outputs.picture is not None:
-        from broker_ctl.simulation.svg_plots import svg_plot
+    if outputs.plot is not None:
+        from broker_ctl.simulation.plots import svg_plot
 
         picture = svg_plot([chart_of(group) for group in by_scenario(results)])
-        with atomic_output(outputs.picture) as beside:
+        with atomic_output(outputs.plot) as beside:
             beside.write_text(picture, encoding="utf-8")
 
 
 def _show(results: "Sequence[ReplayResult]", outputs: OutputOptions) -> None:
-    from broker_ctl.cli.replays import by_scenario, chart_of, show, to_row
-    from broker_ctl.simulation.plots import text_plot
+    from broker_ctl.cli.replays import by_scenario, show, to_row
 
     if outputs.is_json:
         echo_json(to_row(results))
         return
-    width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
     for group in by_scenario(results):
         show(group)
-        if outputs.is_drawn:
-            click.echo(text_plot(chart_of(group), width) + "\n")

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from broker_ctl.cli.rollout_driver import KubernetesHook
 from broker_ctl.errors import RestartFailed
-from tests.support.http.certificate_authority import issue
 from tests.support.http.certificates import TLS, serving_context
 from tests.support.http.web_server import serving
+from tests.support.security.authority import issue
 
 POD = "/api/v1/namespaces/brokers/pods/{name}"
 

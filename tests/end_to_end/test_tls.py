@@ -23,7 +23,7 @@ from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.http.binary_client import BinaryClient
-from tests.support.http.certificate_authority import Issued, issue
+from tests.support.security.authority import Issued, issue
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

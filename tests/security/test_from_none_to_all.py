@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import random
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -37,6 +38,7 @@ from tests.support.daemon.running_daemons import (
     make_namespace,
     overview,
 )
+from tests.support.security.authority import Authority
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.anonymous import anonymous_client
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server
@@ -86,25 +88,27 @@ def run(*arguments: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Secrets:
-    """The files of one cluster, made by its commands."""
+    """The files of one cluster."""
 
     directory: Path
 
     def make(self, brokers: Mapping[str, Path]) -> None:
         """The authority, a certificate for each broker by its id, the cluster's key, the tokens."""
-        run("ca", "init", "--cluster", SETTINGS["clusterName"], "--ca", str(self.authority))
-        for broker_id, out in brokers.items():
-            issue = ("ca", "issue", "--ca", str(self.authority), "--broker", broker_id)
-            run(*issue, "--out", str(out))
+        authority = Authority(self.directory / "authority", SETTINGS["clusterName"])
+        for broker_id, own in brokers.items():
+            own.mkdir()
+            made = authority.broker(own.name, broker_id)
+            for name, file in (
+                ("cert.pem", made.certificate),
+                ("key.pem", made.key),
+                ("ca.pem", made.authority),
+            ):
+                shutil.copy(file, own / name)
         done = CliRunner().invoke(main, ["cluster-key", "create", str(self.cluster_key)])
         assert done.exit_code == 0, done.output
         for file, text in ((self.tokens, f"admin:{SECRET}\n"), (self.sasl, SASL.decode())):
             file.touch(mode=0o600)
             file.write_text(text, encoding="utf-8")
-
-    @property
-    def authority(self) -> Path:
-        return self.directory / "authority"
 
     @property
     def cluster_key(self) -> Path:

@@ -12,7 +12,7 @@ from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.errors import StartError
 from broker_ctl.security.guarded_files import read_secret
-from tests.support.http.certificate_authority import issue
+from tests.support.security.authority import issue
 
 Write = Callable[[int], Path]
 STORE = "metadataStoreUrl=zk:127.0.0.1:2181"

@@ -20,8 +20,8 @@ from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.schema import Guard
-from tests.support.http.certificate_authority import Issued, issue
 from tests.support.http.certificates import TLS
+from tests.support.security.authority import Issued, issue
 
 STORE = "metadataStoreUrl=zk:127.0.0.1:2181"
 TOKENS = ("authenticationEnabled=true", "superUserRoles=admin")

@@ -232,8 +232,7 @@ def _require_own_id(settings: Settings, own: KeyPair) -> None:
         uri = broker_uri(broker.cluster_name, broker.broker_id)
         raise SettingsError(
             f"{own.certificate}: does not prove the id of this broker to others "
-            f"(brokerClientTlsEnabled): it needs the SPIFFE ID {uri}, which broker-ctl ca issue "
-            f"--broker {broker.broker_id} gives it"
+            f"(brokerClientTlsEnabled): it needs {uri} among its alternative names"
         )
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 from broker_ctl.core.model.safe_text import printable
 from broker_ctl.pipeline.report.values import TIME, ChartAxis, figure, locator
-from broker_ctl.simulation.svg_plots import POINTS_PER_INCH
+from broker_ctl.simulation.plots import POINTS_PER_INCH
 
 DAY_MS: Final = 86_400_000
 _COLOURS: Final = (

@@ -33,7 +33,7 @@ from broker_ctl.pipeline.report.values import (
     figure,
     moment,
 )
-from broker_ctl.simulation.svg_plots import Words, svg
+from broker_ctl.simulation.plots import Words, svg
 
 _COLOURS: Final = 8
 _DASHES: Final = ((), (7, 3), (2, 3))

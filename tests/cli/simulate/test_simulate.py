@@ -279,14 +279,6 @@ def test_what_is_read_is_not_written_over(trace: Path) -> None:
     assert trace.read_bytes() == before
 
 
-def test_a_plot_is_drawn_in_text_where_it_is_asked_for(trace: Path) -> None:
-    arguments = ("--trace", trace, "--policy", "overload")
-    assert "overload: largest over mean usage" not in simulate(*arguments).stdout
-    drawn = simulate(*arguments, "--plot", "-").stdout
-    assert "overload: largest over mean usage" in drawn
-    assert "┤" in drawn
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
     if suffix == ".parquet":
@@ -311,11 +303,9 @@ def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
         (("diurnal", "--events", "EMPTY"), "--events requires --trace"),
         (("diurnal", "--trace", "EMPTY"), "either scenarios or --trace"),
         (("--trace", "EMPTY", "--hours", "24"), "for scenarios, not for --trace"),
-        (("diurnal", "--plot", "-", "--output", "json"), "--plot - requires --output table"),
-        (("diurnal", "--plot", "-", "--no-plot"), "either --plot or --no-plot"),
         (("diurnal", "--plot", "x.png"), "a name that ends in .svg"),
         (("diurnal", "--moves", "none/x.csv"), "not a file in an existing directory"),
-        (("diurnal", "--export-trace", "x.csv", "--plot", "-"), "without --plot and --moves"),
+        (("diurnal", "--export-trace", "x.csv", "--plot", "x.svg"), "without --plot and --moves"),
         (("diurnal", "flash-crowd", "--export-trace", "x.csv"), "requires exactly one scenario"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",

@@ -15,7 +15,7 @@ from broker_ctl.settings.conditions import OPENID_PROVIDER
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from tests.support.daemon.built import changed, seen
-from tests.support.http.certificate_authority import Issued, issue
+from tests.support.security.authority import Issued, issue
 
 # By the files: the settings that name them, what they are for, and where a new one arrives.
 CASES = {

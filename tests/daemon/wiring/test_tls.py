@@ -13,8 +13,7 @@ from broker_ctl.daemon.wiring.tls import peer_context, server_context
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
-from tests.support.http.certificate_authority import Issued, issue
-from tests.support.security.cluster_authority import ClusterAuthority
+from tests.support.security.authority import Authority, Issued, issue
 
 PASSPHRASE = b"nobody knows"
 # A server that refuses a handshake just ends it.
@@ -189,7 +188,7 @@ def between_brokers(files: Issued, served_files: Issued) -> Settings:
 def test_a_certificate_that_does_not_prove_the_own_id_to_other_brokers_is_refused(
     tmp_path: Path,
 ) -> None:
-    authority = ClusterAuthority(tmp_path / "ca", "prod")
+    authority = Authority(tmp_path / "ca", "prod")
     own = authority.broker("own", "127.0.0.1:8080")
     good = between_brokers(own, own)
     assert good.broker.broker_id == "127.0.0.1:8080"
@@ -198,7 +197,7 @@ def test_a_certificate_that_does_not_prove_the_own_id_to_other_brokers_is_refuse
     for stranger in (
         authority.broker("other-port", "127.0.0.1:8081"),
         authority.broker("other-cluster", "127.0.0.1:8080", cluster="test"),
-        authority.client("client"),
+        authority.issue("client"),
     ):
         with pytest.raises(SettingsError) as refusal:
             peer_context(between_brokers(stranger, own))

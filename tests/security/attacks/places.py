@@ -13,7 +13,7 @@ import psutil
 from broker_ctl.lab.embedded.daemons import DaemonProcess
 from broker_ctl.lab.embedded.ports import port_of, reserve_port
 from tests.security.attacks.scene import VIEWER, Outcome, Scene
-from tests.support.http.certificate_authority import issue
+from tests.support.security.authority import issue
 from tests.support.time.waiting import PATIENCE_S
 
 # Answers to failures are delayed by address: these are not the one of the other attacks.

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tests.security.attacks.scene import SECRET, Outcome, Scene, command, secret_file
-from tests.support.http.certificate_authority import issue
+from tests.support.security.authority import issue
 
 _ANSWER: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _OFFLOAD_SECRET: Final = "wJalrXUtnFEMI-SECRET-OF-S3"

@@ -25,9 +25,8 @@ from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import MAX_AHEAD_MS, RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
-from tests.support.http.certificate_authority import Issued
 from tests.support.http.web_server import free_port
-from tests.support.security.cluster_authority import ClusterAuthority
+from tests.support.security.authority import Authority, Issued
 from tests.support.time.waiting import PATIENCE_S
 
 KEYS = ClusterKeys.of([bytes(range(32))])
@@ -52,7 +51,7 @@ class Clock(SystemClock):
 class Daemon:
     """One daemon over TLS, and its refusals of signatures."""
 
-    authority: ClusterAuthority
+    authority: Authority
     clock: Clock
     port: int
     broker_id: str
@@ -99,7 +98,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
 async def serving(
     tmp_path: Path, limits: RateLimits | None = None, *, has_key: bool = True
 ) -> AsyncIterator[Daemon]:
-    authority, clock, refused = ClusterAuthority(tmp_path / "ca", CLUSTER), Clock(), list[str]()
+    authority, clock, refused = Authority(tmp_path / "ca", CLUSTER), Clock(), list[str]()
     port, plain = free_port(), free_port()
     own = authority.broker("own", f"127.0.0.1:{plain}")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -157,11 +156,11 @@ async def test_no_other_certificate_makes_a_broker(daemon: Daemon) -> None:
     authority = daemon.authority
     for files, status in (
         (authority.broker("other-cluster", "127.0.0.1:9", cluster="test"), 403),
-        (authority.client("guest"), 403),
+        (authority.issue("guest"), 403),
         (None, 401),
     ):
         assert (await daemon.ask(ACQUIRE, files))[0] == status
-    assert (await daemon.ask(STATUS, authority.client("admin")))[0] == 200
+    assert (await daemon.ask(STATUS, authority.issue("admin")))[0] == 200
 
 
 async def test_a_signed_request_comes_with_the_certificate_of_its_broker_or_with_none(
@@ -172,7 +171,7 @@ async def test_a_signed_request_comes_with_the_certificate_of_its_broker_or_with
     assert (await daemon.ask(ACQUIRE, None, signed_by="127.0.0.1:8"))[0] == TAKEN
     for files, source in (
         (broker, "127.0.0.1:8"),
-        (daemon.authority.client("admin"), "127.0.0.1:9"),
+        (daemon.authority.issue("admin"), "127.0.0.1:9"),
     ):
         status, text = await daemon.ask(ACQUIRE, files, signed_by=source)
         assert (status, "the certificate is another's" in text) == (401, True)
@@ -197,6 +196,6 @@ async def test_commands_of_brokers_are_not_limited_and_those_of_clients_are(
     async with serving(tmp_path, RateLimits(address_per_s=1), has_key=has_key) as daemon:
         broker = daemon.authority.broker("b-2", "127.0.0.1:9")
         assert {(await daemon.ask(ACQUIRE, broker))[0] for _ in range(8)} == {TAKEN}
-        client = daemon.authority.client("guest")
+        client = daemon.authority.issue("guest")
         statuses = [(await daemon.ask(ACQUIRE, client))[0] for _ in range(8)]
         assert 429 in statuses

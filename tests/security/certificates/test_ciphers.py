@@ -14,7 +14,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.security.certificates import peer_certificate
 from tests.daemon.wiring.test_tls import REFUSED, served, settings, shake_hands
 from tests.support.daemon.listening_daemon import TLS_PORTS, listening_daemon
-from tests.support.http.certificate_authority import Issued, issue
+from tests.support.security.authority import Issued, issue
 
 ONE: Final = "ECDHE-ECDSA-AES256-GCM-SHA384"
 OTHER: Final = "ECDHE-ECDSA-CHACHA20-POLY1305"

@@ -25,9 +25,8 @@ from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import Served, serving
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.binary_client import PING, BinaryClient, command
-from tests.support.http.certificate_authority import Issued, issue
 from tests.support.http.web_server import free_port
-from tests.support.security.authority import Authority, Files
+from tests.support.security.authority import Authority, Issued, issue
 from tests.support.time.waiting import PATIENCE_S
 
 pulsar: Any = importlib.import_module("pulsar")
@@ -74,7 +73,7 @@ def context(server: Issued, clients: Authority) -> ssl.SSLContext:
     return context
 
 
-def showing(server: Issued, files: Files | None) -> ssl.SSLContext:
+def showing(server: Issued, files: Issued | None) -> ssl.SSLContext:
     """Of a client that shows a certificate, or none."""
     own = None
     if files is not None:
@@ -107,7 +106,7 @@ async def status_over_http(
 
     async with serving_brokers([free_port()], api):
 
-        async def ask(files: Files | None, token: str | None = None) -> int:
+        async def ask(files: Issued | None, token: str | None = None) -> int:
             tls = showing(server, files)
             async with HttpClient(
                 token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20, ssl=tls
@@ -186,7 +185,7 @@ async def test_a_binary_client_without_a_proven_certificate_is_refused(
                 assert said in answer.error.message
 
 
-async def partitions(served: Served, server: Issued, files: Files) -> Any:
+async def partitions(served: Served, server: Issued, files: Issued) -> Any:
     def run() -> Any:
         client = pulsar.Client(
             f"pulsar+ssl://127.0.0.1:{served.tls_port}",
@@ -223,7 +222,7 @@ async def test_a_stock_client_signs_in_with_a_certificate(
 SPIFFE = "spiffe://prod/client/orders"
 
 
-def role(files: Files, rules: str | None = None) -> str | None:
+def role(files: Issued, rules: str | None = None) -> str | None:
     der = ssl.PEM_cert_to_DER_cert(files.certificate.read_text(encoding="ascii"))
     mapping = None if rules is None else MappingRules.parse(rules)
     found = CertificateRoles(mapping, lambda: 0.0).authenticate(

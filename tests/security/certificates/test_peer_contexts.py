@@ -20,8 +20,7 @@ from broker_ctl.security.certificates.peer_certificate import (
     ProvingConnection,
 )
 from broker_ctl.security.rotation.reloadable import ReloadableContext
-from tests.support.http.certificate_authority import Issued
-from tests.support.security.cluster_authority import ClusterAuthority
+from tests.support.security.authority import Authority, Issued
 from tests.support.security.listener import HOST, Listener, listening
 from tests.support.time.waiting import PATIENCE_S
 
@@ -29,8 +28,8 @@ OURS = "prod"
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> ClusterAuthority:
-    return ClusterAuthority(tmp_path / "ours", OURS)
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "ours", OURS)
 
 
 def serving(files: Issued) -> ssl.SSLContext:
@@ -39,7 +38,7 @@ def serving(files: Issued) -> ssl.SSLContext:
     return context
 
 
-def calling(authority: ClusterAuthority) -> ssl.SSLContext:
+def calling(authority: Authority) -> ssl.SSLContext:
     """As a daemon's, with the newest certificates in each handshake."""
     context = ssl.create_default_context(cafile=authority.path)
     context.sslobject_class = ProvingConnection
@@ -69,9 +68,7 @@ class Peers:
 
 
 @asynccontextmanager
-async def peers(
-    authority: ClusterAuthority, server: Issued
-) -> AsyncIterator[tuple[Peers, Listener]]:
+async def peers(authority: Authority, server: Issued) -> AsyncIterator[tuple[Peers, Listener]]:
     contexts = PeerContexts(calling(authority), BrokerIdentity(OURS))
     async with (
         listening(serving(server)) as listener,
@@ -88,9 +85,7 @@ def run(loop: str, what: Coroutine[Any, Any, None]) -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_only_the_broker_that_is_meant_gets_the_request(
-    authority: ClusterAuthority, loop: str
-) -> None:
+def test_only_the_broker_that_is_meant_gets_the_request(authority: Authority, loop: str) -> None:
     server = authority.broker("b", f"{HOST}:7001", HOST)
 
     async def ask() -> None:
@@ -112,17 +107,15 @@ def test_only_the_broker_that_is_meant_gets_the_request(
     "kind", ["foreign authority", "other cluster", "no id", "other host", "client"]
 )
 def test_a_stranger_gets_nothing_of_the_request(
-    authority: ClusterAuthority, tmp_path: Path, kind: str, loop: str
+    authority: Authority, tmp_path: Path, kind: str, loop: str
 ) -> None:
     mine = f"{HOST}:7001"
     server = {
-        "foreign authority": lambda: ClusterAuthority(tmp_path / "theirs", OURS).broker(
-            "b", mine, HOST
-        ),
+        "foreign authority": lambda: Authority(tmp_path / "theirs", OURS).broker("b", mine, HOST),
         "other cluster": lambda: authority.broker("b", mine, HOST, cluster="test"),
         "no id": lambda: authority.broker("b", f"{HOST}:1", HOST),
         "other host": lambda: authority.broker("b", mine, "127.0.0.3"),
-        "client": lambda: authority.client("admin"),
+        "client": lambda: authority.issue("admin"),
     }[kind]()
 
     async def ask() -> None:
@@ -135,7 +128,7 @@ def test_a_stranger_gets_nothing_of_the_request(
     run(loop, ask())
 
 
-def test_a_context_without_the_check_makes_no_connection(authority: ClusterAuthority) -> None:
+def test_a_context_without_the_check_makes_no_connection(authority: Authority) -> None:
     plain = ssl.create_default_context(cafile=authority.path)
     context = PeerContexts(plain, BrokerIdentity(OURS)).of(f"{HOST}:7001")
     with pytest.raises(ssl.SSLError, match="prove an id"):
@@ -143,7 +136,7 @@ def test_a_context_without_the_check_makes_no_connection(authority: ClusterAutho
 
 
 async def test_a_context_that_verifies_nothing_proves_nothing(
-    authority: ClusterAuthority,
+    authority: Authority,
 ) -> None:
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
@@ -155,7 +148,7 @@ async def test_a_context_that_verifies_nothing_proves_nothing(
             await asyncio.open_connection(HOST, listener.port, ssl=context)
 
 
-def test_the_number_of_contexts_is_bounded(authority: ClusterAuthority) -> None:
+def test_the_number_of_contexts_is_bounded(authority: Authority) -> None:
     contexts = PeerContexts(calling(authority), BrokerIdentity(OURS))
     first = contexts.of("h:1")
     assert contexts.of("h:1") is first

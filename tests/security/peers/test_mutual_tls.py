@@ -35,8 +35,7 @@ from tests.support.daemon.running_daemons import (
     look_up,
     make_namespace,
 )
-from tests.support.http.certificate_authority import Issued
-from tests.support.security.cluster_authority import ClusterAuthority
+from tests.support.security.authority import Authority, Issued
 from tests.support.security.listener import HOST, Listener, listening
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -54,7 +53,7 @@ class Cluster:
     """Two daemons whose requests to each other have certificates, and no signature."""
 
     daemons: Daemons
-    authority: ClusterAuthority
+    authority: Authority
     attacker: KazooClient
     http: HttpClient
 
@@ -117,7 +116,7 @@ async def running(
     **more: str,
 ) -> AsyncIterator[Cluster]:
     """Two daemons; ``own`` are settings of one by its number."""
-    authority = ClusterAuthority(tmp_path / "ca", CLUSTER)
+    authority = Authority(tmp_path / "ca", CLUSTER)
     public = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     settings = {
         **SETTINGS,
@@ -172,7 +171,7 @@ async def test_brokers_command_each_other_and_a_falsely_registered_one_gets_noth
 
     await eventually(is_moved, what="the move to the other broker")
     await assert_clients_have_the_roles_of_their_certificates(cluster)
-    foreign = ClusterAuthority(tmp_path / "foreign", CLUSTER)
+    foreign = Authority(tmp_path / "foreign", CLUSTER)
     async with AsyncExitStack() as stack:
         # Of a foreign authority, and of the cluster's own, for another broker at the same host.
         listeners = [
@@ -212,8 +211,8 @@ async def assert_clients_have_the_roles_of_their_certificates(cluster: Cluster) 
     # The role of a broker gives commands, and no reads.
     broker = authority.broker("reader", "127.0.0.1:9")
     for files, code in (
-        (authority.client("admin"), 0),
-        (authority.client("guest"), 1),
+        (authority.issue("admin"), 0),
+        (authority.issue("guest"), 1),
         (broker, 1),
     ):
         process = await asyncio.create_subprocess_exec(

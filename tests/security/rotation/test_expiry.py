@@ -9,10 +9,9 @@ import trustme
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.security.rotation.reloadable import expires_at_s
-from tests.security.rotation.test_revocation import Authority
 from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.daemon.whole_daemon import readings
-from tests.support.http.certificate_authority import LOOPBACK
+from tests.support.security.authority import LOOPBACK, Authority
 from tests.support.security.replaced_files import replace
 
 FIRST, LATER = (dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2090, 2091))
@@ -48,13 +47,11 @@ def test_anything_else_has_no_end(content: bytes) -> None:
 async def test_the_end_of_a_revocation_list_has_a_metric_and_an_alert_of_its_own(
     tmp_path: Path,
 ) -> None:
-    authority = Authority(tmp_path)
-    certificate, key = authority.issue("own")
+    authority = Authority(tmp_path / "ca")
+    own = authority.issue("own", hosts=(LOOPBACK,))
     authority.revoke(ends=dt.timedelta(days=4))
     async with listening_daemon(
-        f"tlsCertificateFilePath={certificate}",
-        f"tlsKeyFilePath={key}",
-        f"tlsTrustCertsFilePath={authority.certificate}",
+        *own.settings,
         f"tlsRevocationListFile={authority.lists}",
     ) as (run, _):
         instruments, labels = run.assembly.foundation.instruments, ("tlsRevocationListFile",)

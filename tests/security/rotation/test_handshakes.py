@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from broker_ctl.security.rotation.reloadable import ReloadableContext
-from tests.support.http.certificate_authority import LOOPBACK
+from tests.support.security.authority import LOOPBACK
 from tests.support.time.waiting import PATIENCE_S
 
 # A server that refuses a handshake just ends it.

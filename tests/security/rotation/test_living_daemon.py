@@ -18,7 +18,7 @@ from tests.support.daemon.in_memory_daemon import Run
 from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.daemon.whole_daemon import readings
 from tests.support.http.binary_client import PING, BinaryClient
-from tests.support.http.certificate_authority import LOOPBACK
+from tests.support.security.authority import LOOPBACK
 from tests.support.security.replaced_files import replace
 from tests.support.time.waiting import PATIENCE_S, eventually
 

@@ -7,95 +7,55 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.secrets import check_secrets, handshake_error
 from broker_ctl.daemon.wiring.keys import peer_tls, server_tls
 from broker_ctl.daemon.wiring.tls import server_context
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.certificates.authority import CertificateAuthority, Holder
 from broker_ctl.security.rotation.reloadable import expires_at_s
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
+from tests.support.security.authority import Authority, Issued
 from tests.support.security.replaced_files import replace
 
 HOST = "127.0.0.1"
 DAY = dt.timedelta(days=1)
 
 
-def now() -> dt.datetime:
-    return dt.datetime.fromtimestamp(SystemClock().wall_ms() // 1000, dt.UTC)
-
-
-class Authority:
-    """Issues certificates, and lists of those that are revoked."""
-
-    def __init__(self, directory: Path) -> None:
-        self._made = CertificateAuthority.create("east", now(), 3)
-        self.directory = directory
-        self.certificate = directory / "ca.pem"
-        self.lists = directory / "revoked.pem"
-        self.certificate.write_bytes(self._made.certificate)
-        self.key = serialization.load_pem_private_key(self._made.private_key, None)
-
-    def issue(self, name: str) -> tuple[Path, Path]:
-        holder = Holder(common_name=name, hosts=(HOST,))
-        certificate, key = self._made.issue(holder, now(), 2)
-        paths = self.directory / f"{name}.pem", self.directory / f"{name}.key"
-        paths[0].write_bytes(certificate)
-        paths[1].touch(mode=0o600)
-        paths[1].write_bytes(key)
-        return paths
-
-    def revoke(self, *certificates: Path, ends: dt.timedelta = DAY) -> None:
-        authority = x509.load_pem_x509_certificate(self._made.certificate)
-        lists = (
-            x509.CertificateRevocationListBuilder()
-            .issuer_name(authority.subject)
-            .last_update(now() - 2 * DAY)
-            .next_update(now() + ends)
-        )
-        for path in certificates:
-            serial = x509.load_pem_x509_certificate(path.read_bytes()).serial_number
-            entry = x509.RevokedCertificateBuilder().serial_number(serial)
-            lists = lists.add_revoked_certificate(entry.revocation_date(now() - DAY).build())
-        made = lists.sign(self.key, hashes.SHA256())  # type: ignore[arg-type]  # an EC key
-        replace(self.lists, made.public_bytes(serialization.Encoding.PEM))
-
-
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
+    return Authority(tmp_path / "ca")
 
 
-def settings_of(authority: Authority, certificate: Path, key: Path) -> Settings:
+def own_of(authority: Authority) -> Issued:
+    return authority.issue("own", hosts=(HOST,))
+
+
+def settings_of(authority: Authority, own: Issued) -> Settings:
     values = {
         "metadataStoreUrl": "zk:127.0.0.1:1",
         "webServicePortTls": "8443",
-        "tlsCertificateFilePath": certificate,
-        "tlsKeyFilePath": key,
-        "tlsTrustCertsFilePath": authority.certificate,
+        "tlsTrustCertsFilePath": authority.path,
         "tlsRequireTrustedClientCertOnConnect": "true",
-        "brokerClientTrustCertsFilePath": authority.certificate,
-        "brokerClientCertificateFilePath": certificate,
-        "brokerClientKeyFilePath": key,
+        **own.served,
+        **own.trusted,
+        **own.shown,
         "tlsRevocationListFile": authority.lists,
     }
     return load(None, {}, [f"{name}={value}" for name, value in values.items()])
 
 
-def client_of(authority: Authority, certificate: Path, key: Path) -> ssl.SSLContext:
-    client = ssl.create_default_context(cafile=authority.certificate)
-    client.load_cert_chain(certificate, key)
+def client_of(own: Issued) -> ssl.SSLContext:
+    client = ssl.create_default_context(cafile=own.authority)
+    client.load_cert_chain(own.certificate, own.key)
     return client
 
 
-def server_of(certificate: Path, key: Path) -> ssl.SSLContext:
+def server_of(own: Issued) -> ssl.SSLContext:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificate, key)
+    server.load_cert_chain(own.certificate, own.key)
     return server
 
 
@@ -104,18 +64,18 @@ def meet(
     request: pytest.FixtureRequest, authority: Authority
 ) -> tuple[Path, Callable[[], str], Reloader]:
     """The certificate of another one, how a handshake with it ends, and what reloads."""
-    own, other = authority.issue("own"), authority.issue("other")
+    own, other = own_of(authority), authority.issue("other", hosts=(HOST,))
     authority.revoke()
-    reloader, settings = Reloader(), settings_of(authority, *own)
+    reloader, settings = Reloader(), settings_of(authority, own)
     if request.param == "a client":
         server = server_tls(settings, reloader)
         assert server is not None
-        client = client_of(authority, *other)
-        return other[0], lambda: handshake_error(server, client, HOST), reloader
+        client = client_of(other)
+        return other.certificate, lambda: handshake_error(server, client, HOST), reloader
     calling = peer_tls(settings, reloader)
     assert calling is not None
-    called = server_of(*other)
-    return other[0], lambda: handshake_error(called, calling, HOST), reloader
+    called = server_of(other)
+    return other.certificate, lambda: handshake_error(called, calling, HOST), reloader
 
 
 async def test_a_certificate_is_refused_once_the_list_names_it_and_others_are_not(
@@ -123,7 +83,7 @@ async def test_a_certificate_is_refused_once_the_list_names_it_and_others_are_no
 ) -> None:
     certificate, handshake, reloader = meet
     assert handshake() == ""
-    authority.revoke(authority.issue("a third")[0])
+    authority.revoke(authority.issue("a third").certificate)
     await reloader.check()
     assert handshake() == ""
     authority.revoke(certificate)
@@ -164,16 +124,16 @@ async def test_a_file_that_holds_no_list_leaves_the_old_one_in_use(
 
 
 def test_a_start_without_a_list_is_refused(authority: Authority) -> None:
-    settings = settings_of(authority, *authority.issue("own"))
+    settings = settings_of(authority, own_of(authority))
     with pytest.raises(SettingsError, match="tlsRevocationListFile"):
         server_context(settings)
-    authority.lists.write_bytes(authority.certificate.read_bytes())
+    authority.lists.write_bytes(authority.path.read_bytes())
     with pytest.raises(SettingsError, match="holds no revocation list"):
         server_context(settings)
 
 
 def test_the_check_of_secrets_says_when_a_list_ends(authority: Authority) -> None:
-    settings = settings_of(authority, *authority.issue("own"))
+    settings = settings_of(authority, own_of(authority))
     for ends, errors in ((DAY, 0), (-DAY, 1)):
         authority.revoke(ends=ends)
         found = {one.key: one for one in check_secrets(settings, SystemClock(), 30)}

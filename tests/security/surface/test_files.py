@@ -21,7 +21,7 @@ from tests.security.test_cleartext import (
     check,
 )
 from tests.security.test_secret_files import OPTIONS, SECRET
-from tests.support.http.certificate_authority import issue
+from tests.support.security.authority import issue
 from tests.support.security.surface import PORT_KEYS
 
 PACKAGE: Final = Path(broker_ctl.__file__).parent
@@ -38,7 +38,6 @@ TRUSTED: Final[dict[str, Sequence[str]]] = {
 # Options and arguments that name another file, and why it decides nothing of that kind.
 OTHERS: Final = {
     "--broker-conf": "settings, read for a comparison",
-    "--ca": "the directory of an authority, see `broker-ctl ca`",
     "--config": "settings, judged by test_trusted_files.py",
     "-c": "settings, judged by test_trusted_files.py",
     "--dir": "written",
@@ -53,6 +52,7 @@ OTHERS: Final = {
     "--out": "written",
     "--output-private-key": "written",
     "--output-public-key": "written",
+    "--plot": "written",
     "--output-token": "written",
     "--plan-to": "written",
     "--root": "written",
@@ -60,7 +60,6 @@ OTHERS: Final = {
     "--trace": "input of a simulation",
     "-f": "read by verbs that send nothing",
     "-o": "written",
-    "certificate": "renewed, by an authority of this machine",
     "directory": "written",
     "file": "read by verbs that send nothing, or a key set that they write",
     "files": "audit logs, which are linked by hashes",

@@ -31,8 +31,8 @@ from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import OPENID_PROVIDER
 from broker_ctl.settings.root import Settings
 from tests.support.daemon.in_memory_daemon import settings_of
-from tests.support.http.certificate_authority import Issued, issue
 from tests.support.security import issuer as issuer_process
+from tests.support.security.authority import Issued, issue
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 ONE: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)

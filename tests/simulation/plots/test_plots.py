@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.plots import Chart, PlotCurve, counts, spans, text_plot, times
-from broker_ctl.simulation.svg_plots import svg_plot
+from broker_ctl.simulation.plots import Chart, PlotCurve, counts, spans, svg_plot, times
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -53,57 +52,6 @@ def test_the_axis_has_a_few_round_times(minutes: int, last: str, count: int) -> 
     marks = list(times(minutes))
     assert marks[-1] == (minutes, last)
     assert len(marks) == count
-
-
-# As text.
-
-
-def test_text_has_the_curve_the_bound_and_the_moves() -> None:
-    rising = curve([1.0, 1.25, 1.5, 1.75], moves=[0, 0, 0, 2])
-    drawn = text_plot(chart(rising, bound=1.75), 23)
-    assert drawn.splitlines() == [
-        "balance: largest over mean usage, and 4 moves",
-        " 1.75 ┤⠁ ⠁ ⠁ ⠁ ⠁ ⠁ ⡏⠉⠉⠉",
-        "      ┤            ⡇",
-        " 1.45 ┤        ⡏⠉⠉⠉⠁",
-        "      ┤    ⣀⣀⣀⣀⡇",
-        " 1.15 ┤    ⡇",
-        " 1.00 ┤⣀⣀⣀⣀⡇",
-        "moves  █       ▃",
-        "       0 min   2 min",
-    ]
-
-
-def test_a_fall_is_drawn_as_a_line_as_well() -> None:
-    drawn = text_plot(chart(curve([1.75, 1.0])), 23).splitlines()
-    assert drawn[0] == "balance: largest over mean usage, and 0 moves"
-    assert [line[7:] for line in drawn[1:7]] == [
-        "⠉⠉⠉⠉⠉⠉⠉⠉⡇",
-        *("        ⡇",) * 4,
-        "⡀ ⡀ ⡀ ⡀ ⣇⣀⣀⣀⣀⣀⣀⣀",
-    ]
-
-
-def test_policies_have_panels_at_one_scale() -> None:
-    flat, high = curve([1.0] * 4, moves=[3], label="flat"), curve([2.0] * 4, [0, 0], label="high")
-    lines = text_plot(chart(flat, high), 40).splitlines()
-    assert len(lines) == 2 * 8 + 1
-    assert [line[:7] for line in lines[1:7]] == [line[:7] for line in lines[9:15]]
-    # The curve is below all, or above all.
-    assert lines[1][7:] == ""
-    assert lines[9][7:] == "⠉" * 33
-    # The only move of one is half of the two of the other.
-    assert lines[7].strip("moves ") == "▄"
-    assert lines[15].strip("moves ") == "█"
-
-
-@pytest.mark.parametrize("width", [1, 23, 60, 200])
-@pytest.mark.parametrize("minutes", [1, 7, 1440])
-def test_no_line_is_wider_than_it_may_be(width: int, minutes: int) -> None:
-    ratios = [1 + minute % 7 / 10 for minute in range(minutes)]
-    drawn = text_plot(chart(curve(ratios, range(minutes), label="x")), width).splitlines()
-    panel = [line for line in drawn if not line.startswith("x:")]
-    assert max(map(len, panel)) == max(width, 23)
 
 
 # As a picture.

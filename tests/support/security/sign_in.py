@@ -21,8 +21,7 @@ from broker_ctl.store import paths
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.in_memory_daemon import Run
 from tests.support.daemon.listening_daemon import Listening, listening_daemon
-from tests.support.http.certificate_authority import LOOPBACK, Issued, issue
-from tests.support.security.authority import Authority, Files
+from tests.support.security.authority import LOOPBACK, Authority, Issued, issue
 from tests.support.time.waiting import PATIENCE_S
 
 NAMESPACE: Final = Namespace("t", "ns")
@@ -41,7 +40,7 @@ class Credential:
     """What a client signs in with: a token, a certificate, or nothing."""
 
     token: str = ""
-    files: Files | None = None
+    files: Issued | None = None
 
 
 @dataclass(frozen=True)
