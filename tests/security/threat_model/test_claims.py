@@ -18,6 +18,8 @@ PAGE: Final = (ROOT / "docs" / "explanation" / "threat-model.md").read_text(enco
 _FILE: Final = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
 # Of what a claim speaks, with the beginnings of such claims.
 WALKS: Final[dict[str, list[str]]] = _FILE.pop("walks")
+# Sentences that say nothing of what daemons and commands do, by what they are.
+UNCLAIMED: Final[dict[str, list[str]]] = _FILE.pop("unclaimed")
 CLAIMS: Final[dict[str, dict[str, list[str]]]] = _FILE
 # By what a test that walks all of them is known: the list that the code declares.
 DECLARED: Final = {
@@ -32,7 +34,9 @@ DECLARED: Final = {
 ONE_PLACE: Final = "one place"
 _CHECKED: Final = re.compile(r"^\(threat-checked\)=\n(.*?)^\([\w-]+\)=$", re.MULTILINE | re.DOTALL)
 _BULLET: Final = re.compile(r"^- (.*\n(?:  .*\n)*)", re.MULTILINE)
-_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
+_END: Final = re.compile(r"(?<=\.) (?=[A-Z*`])")
+# Anchors, headings and rows of tables.
+_NO_PROSE: Final = re.compile(r"^(?:\([\w-]+\)=|#.*|\|.*)$", re.MULTILINE)
 
 
 def sentences(page: str) -> list[str]:
@@ -43,6 +47,13 @@ def sentences(page: str) -> list[str]:
     return [sentence for bullet in bullets for sentence in _END.split(bullet)]
 
 
+def prose(page: str) -> list[str]:
+    """The sentences of all paragraphs and lists of the other sections."""
+    text = _NO_PROSE.sub("", _CHECKED.sub("", page)).replace("\n- ", "\n\n")
+    paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
+    return [sentence for each in paragraphs if each for sentence in _END.split(each)]
+
+
 def rows(page: str) -> list[str]:
     """The rows of all tables, without their heads."""
     tables = re.findall(r"^\|.*\|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", page, re.MULTILINE)
@@ -51,18 +62,20 @@ def rows(page: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("checked", sentences(PAGE)), ("tables", rows(PAGE))],
-    ids=["checked", "tables"],
+    [("checked", sentences(PAGE)), ("tables", rows(PAGE)), ("prose", prose(PAGE))],
+    ids=["checked", "tables", "prose"],
 )
 def test_each_sentence_has_a_test_and_each_entry_a_sentence(kind: str, said: list[str]) -> None:
     assert len(said) > 10
+    entries = [*CLAIMS[kind]]
+    if kind == "prose":
+        entries += [entry for some in UNCLAIMED.values() for entry in some]
     begun = {
-        sentence: [entry for entry in CLAIMS[kind] if sentence.startswith(entry)]
-        for sentence in said
+        sentence: [entry for entry in entries if sentence.startswith(entry)] for sentence in said
     }
     assert [sentence for sentence, found in begun.items() if len(found) != 1] == []
     uses = Counter(entry for found in begun.values() for entry in found)
-    assert [entry for entry in CLAIMS[kind] if uses[entry] != 1] == []
+    assert [entry for entry in entries if uses[entry] != 1] == []
 
 
 @for_each(
