@@ -37,10 +37,10 @@ test-slow: ## Run the slow tests only
 mutants: ## Plant a seventh of the breaks, those of today, and have the tests see them
 	$(BIN)python -m tests.mutants --part today
 
-fuzz: ## Fuzz what reads bytes of others, for ten minutes
-	$(BIN)python -m tests.fuzz --seconds 600
+fuzz: ## Fuzz what reads bytes of others, for four minutes
+	$(BIN)python -m tests.fuzz --seconds 240
 
-nightly: ## Plant all breaks, and run schedules and chaos with seeds of today, for hours
+nightly: ## Plant all breaks, and run schedules, chaos and fuzzing of today, for hours
 	$(BIN)python -m tests.nightly
 
 docs: ## Build the site in docs/_build

@@ -196,7 +196,8 @@ class LoadBalancer:
             NoLeader: this broker does not lead.
         """
         active = self._require_active()
-        return overview(active.term, active.lost_brokers.since_ms())
+        due = {"next_cycle_s": active.cycle.next_due_s()}
+        return {**overview(active.term, active.lost_brokers.since_ms()), **due}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """State and last decisions of a broker or a bundle.

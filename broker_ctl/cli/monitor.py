@@ -430,13 +430,11 @@ def to_row(reading: MonitorReading, wall_ms: int) -> dict[str, Any]:
 
 def _broker_row(line: BrokerLine, wall_ms: int) -> dict[str, Any]:
     report, usage = line.report, line.report.usage
-    names = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-    ratios = (resource.percent / 100 for resource in usage.resources)
     return {
         "broker": line.broker_id,
         "manager": report.manager,
         "age_s": _age_s(line, wall_ms),
-        "usage_ratio": dict(zip(names, ratios, strict=True)) | {"max": max_usage(usage, _WEIGHTS)},
+        "usage_ratio": usage.ratios | {"max": max_usage(usage, _WEIGHTS)},
         "topics": report.total.topics,
         "bundles": report.bundles,
         "producers": report.total.producers,

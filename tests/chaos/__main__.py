@@ -89,8 +89,9 @@ async def _work(given: argparse.Namespace, directory: Path) -> Found:
 async def _main(given: argparse.Namespace) -> int:
     task = asyncio.current_task()
     assert task is not None
-    # As Ctrl-C: every scope ends what it has started.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    # Every scope ends what it has started. A shell's job in the background ignores Ctrl-C else.
+    for end in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(end, task.cancel)
     with contextlib.ExitStack() as scope:
         directory = given.keep
         if directory is None:

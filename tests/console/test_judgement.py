@@ -56,7 +56,7 @@ def test_zookeeper_is_away_only_where_that_is_known(
     ("changed", "level", "part"),
     [
         ({}, JudgementLevel.WELL, "Balanced: the fullest broker has 1.05"),
-        ({"usage_imbalance": 1.3}, JudgementLevel.BUSY, "Uneven: the fullest broker has 1.30"),
+        ({"usage_imbalance": 1.3}, JudgementLevel.ATTENTION, "Uneven: the fullest broker has 1.30"),
         ({"usage_imbalance": None}, JudgementLevel.BUSY, "waits for the first load reports"),
         ({"moves": [{}]}, JudgementLevel.BUSY, "1 move in flight"),
         ({"paused": True, "pause_reason": "upgrade"}, JudgementLevel.ATTENTION, "paused: upgrade."),

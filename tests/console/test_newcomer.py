@@ -1,4 +1,4 @@
-"""The test for newcomers (docs/how-to/use-the-console.md): where the three answers are."""
+"""The test for newcomers (docs/how-to/use-the-console.md): where the four answers are."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -29,10 +29,12 @@ async def page(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield opened
 
 
-async def test_three_questions_are_answered_by_the_first_page_and_one_click(
+async def test_four_questions_are_answered_by_the_first_page_and_one_click(
     page: Tab, cluster: Quickstart
 ) -> None:
     await page.show(f"{cluster.url}/ui/", 1440, "light")
+    level = await page.run("document.querySelector('.level').innerText.toLowerCase()")
+    assert level in {"well", "busy", "attention", "danger"}, "is it healthy"
     await there_is(page, f"{FIRST_BAR} && {IS_SEEN}({FIRST_BAR})")
     shares = "[...document.querySelectorAll('table.bars tbody tr')].map(row => parseFloat("
     usage = await page.run(f"{shares}row.cells[2].innerText))")
@@ -43,7 +45,9 @@ async def test_three_questions_are_answered_by_the_first_page_and_one_click(
     await there_is(page, transfer)
     assert await page.run(f"{transfer}.nextElementSibling.textContent.length > 20"), "why it moved"
     assert await page.run(f"{IS_SEEN}({MOVE})")
-    await page.run("[...document.links].find(each => each.innerText == 'What comes next').click()")
+    coming = "document.querySelector('#next').parentNode"
+    assert await page.run(f"{IS_SEEN}({coming}) && /is due|in flight/.test({coming}.innerText)")
+    await page.run(f"{coming}.querySelector('a[href=\"/ui/plan\"]').click()")
     await there_is(page, "location.pathname == '/ui/plan' && document.querySelector('h1')")
     heading = str(await page.run("document.querySelector('h1').innerText"))
     assert "next cycle" in heading or "move" in heading or "decision" in heading

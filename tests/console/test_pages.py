@@ -5,6 +5,7 @@ from typing import Any, Final
 import pytest
 
 from broker_ctl.console.pages.bundles import bundles_page, partitions_page, policies_page, topics_of
+from broker_ctl.console.pages.frame import LoadBand, bars_of
 from broker_ctl.console.pages.history import grouped, history_page, times_wanted, usual_s
 from broker_ctl.console.pages.plan import plan_page, rollout_page, settings_page
 
@@ -44,6 +45,18 @@ def test_one_namespace_can_be_chosen_and_an_unknown_one_shows_none_of_others() -
     assert [strip.namespace for strip in bundles_page(view, "t/b", "").strips] == ["t/b"]
     assert bundles_page(view, "t/x", "").hot == ()
     assert bundles_page(None, "", "").strips == ()
+
+
+def test_a_bar_names_the_resource_of_which_a_broker_uses_most() -> None:
+    reported = {"cpu": 0.2, "memory": 0.0, "bandwidth_in": 0.5}
+    rows: list[dict[str, Any]] = [
+        {"broker": "b1:8080", "usage_ratio": 0.5, "reported_usage_by_resource": reported},
+        {"broker": "b2:8080", "usage_ratio": 0.0, "reported_usage_by_resource": {"cpu": 0.0}},
+        # Of a leader of the release before.
+        {"broker": "b3:8080", "usage_ratio": 0.1},
+    ]
+    found = {bar.row["broker"]: bar.resource for bar in bars_of(rows, LoadBand()).bars}
+    assert found == {"b1:8080": "bandwidth_in", "b2:8080": "", "b3:8080": ""}
 
 
 def test_a_plan_shows_usage_before_and_after_its_moves() -> None:

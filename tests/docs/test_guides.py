@@ -154,6 +154,25 @@ def test_the_readme_is_short_and_leads_to_every_guide() -> None:
     assert guides <= linked
 
 
+def groups_of(text: str, heading: str, link: str) -> dict[str, set[str]]:
+    """Guides by the group that they stand in."""
+    _, *rest = re.split(heading, text, flags=re.MULTILINE)
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    found = {name: set(re.findall(link, part, re.MULTILINE)) for name, part in pairs}
+    return {name: guides for name, guides in found.items() if guides}
+
+
+def test_the_readme_the_site_and_the_list_of_guides_have_the_same_groups() -> None:
+    site = groups_of((DOCS / "index.md").read_text(), r"^:caption: (\w+)$", r"^how-to/([\w-]+)$")
+    listed = groups_of(PAGES[DOCS / "how-to" / "index.md"], r"^## (\w+)$", r"\]\(([\w-]+)\.md\)")
+    # Not a task of an operator, and the list itself.
+    assert site.pop("Understand") == {"contribute"}
+    assert site.pop("Learn") == {"index"}
+    assert listed == site
+    linked = groups_of(README, r"^\*\*(\w+)\*\*$", r"\]\(docs/how-to/([\w-]+)\.md\)")
+    assert {name: linked[name] for name in site} == site
+
+
 def test_the_picture_loads_no_resource_from_elsewhere() -> None:
     picture = (DOCS / "_static" / "quickstart.svg").read_text()
     assert not re.findall(r"(?:href|src)\s*=|url\((?!#)|@import|<script", picture)

@@ -12,6 +12,7 @@ Exit codes: 0 nothing found; 1 something found.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
     parser.add_argument("--target", choices=TARGETS, action="append", help="only this one")
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     targets = given.target or list(TARGETS)
     share_s = max(1, int(given.seconds / len(targets)))
@@ -43,6 +45,9 @@ def main() -> int:
         given.findings.rmdir()
     for name in failed:
         sys.stderr.write(f"{name}: see {given.findings}\n")
+    if given.json:
+        row = {"seconds": share_s, "targets": targets, "violations": failed}
+        sys.stdout.write(json.dumps(row) + "\n")
     return bool(failed)
 
 
@@ -53,7 +58,8 @@ def _is_fine(name: str, seconds: int, findings: Path) -> bool:
         options = [f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{name}-"]
         # The first directory gets new inputs; the kept ones are only read.
         folders = [grown, str(CORPUS / name)]
-        return subprocess.run([*command, *options, *folders], check=False).returncode == 0
+        done = subprocess.run([*command, *options, *folders], stdout=sys.stderr, check=False)
+        return done.returncode == 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a CI system runs each night: all planted breaks, and schedules and chaos of new seeds.
+"""What a CI system runs each night: all planted breaks, schedules and chaos of new seeds, fuzzing.
 
 Examples:
   python -m tests.nightly --json
@@ -20,6 +20,7 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from tests.nightly.table import PAGE, LongRun, add
 
+_SAID: Final = {"mutants": "survived", "fuzz": "fail by an input in fuzz-findings"}
 # More than any night has schedules.
 _SEEDS_A_NIGHT: Final = 100_000
 
@@ -36,6 +37,8 @@ def main() -> int:
     if given.chaos:
         asked = ["--seconds", str(given.chaos), "--seed", str(given.seed)]
         rows["chaos"] = _run("tests.chaos", asked)
+    if given.fuzz:
+        rows["fuzz"] = _run("tests.fuzz", ["--seconds", str(given.fuzz)])
     if given.record:
         text = add(PAGE.read_text(), _long_runs(rows, given.seed))
         PAGE.write_text(text)
@@ -46,7 +49,7 @@ def main() -> int:
         sys.stdout.write(json.dumps(rows) + "\n")
     else:
         for name, bad in found.items():
-            what = "survived" if name == "mutants" else f"violated, from seed {given.seed}"
+            what = _SAID.get(name, f"violated, from seed {given.seed}")
             sys.stdout.write(f"{name}: {len(bad)} {what}\n")
             sys.stdout.writelines(f"    {json.dumps(said)}\n" for said in bad)
     return any(found.values())
@@ -57,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--schedules", type=int, default=5_000, help="how many; 0: none")
     parser.add_argument("--chaos", type=int, default=3_600, metavar="SECONDS", help="0: none")
+    parser.add_argument("--fuzz", type=int, default=3_600, metavar="SECONDS", help="0: none")
     parser.add_argument("--no-mutants", action="store_true", help="leave the planted breaks out")
     parser.add_argument("--seed", type=int, default=_seed_of_today(), help="else by the day")
     parser.add_argument("--jobs", type=int, help="processes of schedules; else one a core")

@@ -128,6 +128,14 @@ class Cycle:
         """What is known of how slow each broker is; empty if the strategy does not judge it."""
         return slow_records(self._cycle_memory.memory)
 
+    def next_due_s(self) -> float | None:
+        """Seconds until the next cycle, if nothing happens before; None: none is due ever."""
+        due_s = min(self._due_s(self._dependencies.rules()))
+        if due_s == -math.inf:
+            return 0.0
+        left_s = due_s - self._dependencies.clock.now_s()
+        return None if math.isinf(left_s) else max(0.0, left_s)
+
     async def run(self) -> None:
         """Run cycles until the term ends.
 

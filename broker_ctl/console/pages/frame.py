@@ -93,12 +93,14 @@ class Bar:
     Attributes:
         of_mean: usage as a multiple of the mean.
         verdict: a word for its place: ``above``, ``within`` or ``below`` the band.
+        resource: of which the broker's last report has most; empty: it says none.
     """
 
     row: Row
     length: float
     of_mean: float
     verdict: str
+    resource: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
             verdict = "above"
         elif of_mean < band.low:
             verdict = "below"
-        return Bar(row, round(row["usage_ratio"] * scale, 1), of_mean, verdict)
+        length = round(row["usage_ratio"] * scale, 1)
+        return Bar(row, length, of_mean, verdict, _fullest(row))
 
     return Bars(
         tuple(map(bar, rows)),
@@ -135,3 +138,10 @@ def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
         round(mean * band.high * scale, 1),
         mean,
     )
+
+
+def _fullest(row: Row) -> str:
+    # The leader of the release before does not say it.
+    found = row.get("reported_usage_by_resource", {})
+    resource = max(found, key=lambda name: float(found[name]), default="")
+    return resource if resource and found[resource] > 0 else ""

@@ -167,4 +167,4 @@ def _balance(cluster: Row, band: LoadBand) -> Judgement:
     # Rounding must not contradict the sentence: up, and never to the band itself.
     shown = max(math.ceil(imbalance * 100 - _NOTHING) / 100, round(band.high, 2) + 0.01)
     text = f"Uneven: the fullest broker has {shown:.2f} times the mean usage"
-    return Judgement(JudgementLevel.BUSY, f"{text}, above the band of {band.high:.2f}.")
+    return Judgement(JudgementLevel.ATTENTION, f"{text}, above the band of {band.high:.2f}.")

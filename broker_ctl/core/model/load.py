@@ -44,6 +44,15 @@ class SystemUsage:
         """All resources, always in the order of the fields."""
         return self.cpu, self.memory, self.direct_memory, self.bandwidth_in, self.bandwidth_out
 
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Usage by resource, 1.0 is full; a resource without a limit has 0."""
+        names = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+        return {
+            name: resource.percent / 100
+            for name, resource in zip(names, self.resources, strict=True)
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class UsageWeights:

@@ -170,6 +170,22 @@ async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
         assert not cycling.done()
 
 
+async def test_it_is_known_when_the_next_cycle_is_due(
+    cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle
+) -> None:
+    cluster.rules = replace(cluster.rules, shedding_interval_s=300.0, splitting_interval_s=200.0)
+    assert cycle.next_due_s() == 0.0
+    async with TaskScope("test") as tasks:
+        tasks.start(cycle.run(), "cycle")
+        await eventually(lambda: term.recorder.cycle == 1 and cycle.next_due_s() != 0.0)
+        left_s = cycle.next_due_s()
+        assert left_s is not None
+        # Splitting is due first.
+        assert 100.0 < left_s <= 200.0
+        cluster.rules = replace(cluster.rules, shedding=None, splitting=None, merging=None)
+        assert cycle.next_due_s() is None
+
+
 async def test_nothing_is_shed_while_shedding_is_off(
     cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle
 ) -> None:
