@@ -155,8 +155,9 @@ class ExecutionLog:
                 self._recorder.record(decision, Outcome("failed", str(error), took_s))
             else:
                 # Only the owner knows its topics: that it splits nothing is an answer, no failure.
-                skip = Skip(str(decision.bundles[0]), why, str(error))
-                self._recorder.record(skip, Outcome("skipped", skip.detail, took_s))
+                said = error.reason if isinstance(error, PeerRefused) else str(error)
+                skip = Skip(str(decision.bundles[0]), why, said)
+                self._recorder.record(skip, Outcome("skipped", took_s=took_s))
             raise
         self._recorder.record(decision, Outcome("done", took_s=self._clock.now_s() - began_s))
 

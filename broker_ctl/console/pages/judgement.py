@@ -1,6 +1,5 @@
 """One sentence that says how the cluster is, and what needs an operator."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,8 +9,6 @@ from broker_ctl.console.pages.frame import LoadBand, Row
 from broker_ctl.console.render import counted, duration
 from broker_ctl.core.machines.session import SessionState
 
-# Rounding errors are not rounded up.
-_NOTHING: Final = 1e-9
 # The state of a daemon that cannot be asked is none of these.
 _WITHOUT_SESSION: Final = frozenset(SessionState) - {SessionState.CONNECTED}
 
@@ -164,7 +161,7 @@ def _balance(cluster: Row, band: LoadBand) -> Judgement:
     if imbalance <= band.high:
         text = f"Balanced: the fullest broker has {imbalance:.2f} times the mean usage."
         return Judgement(JudgementLevel.WELL, f"{text} Nothing to do.")
-    # Rounding must not contradict the sentence: up, and never to the band itself.
-    shown = max(math.ceil(imbalance * 100 - _NOTHING) / 100, round(band.high, 2) + 0.01)
+    # Rounding must not contradict the sentence.
+    shown = max(round(imbalance, 2), round(band.high, 2) + 0.01)
     text = f"Uneven: the fullest broker has {shown:.2f} times the mean usage"
     return Judgement(JudgementLevel.ATTENTION, f"{text}, above the band of {band.high:.2f}.")

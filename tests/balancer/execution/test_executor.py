@@ -378,6 +378,8 @@ async def test_a_split_refused_for_a_hot_topic_is_remembered_for_a_while(
     assert entry.outcome.result == "skipped"
     assert isinstance(entry.decision, Skip)
     assert (entry.decision.subject, entry.decision.reason) == (str(bundle), Reason.HOT_TOPIC)
+    # Once, and without the name of an error's class.
+    assert (entry.decision.detail, entry.outcome.detail) == (said, "")
 
 
 @pytest.fixture
