@@ -5,7 +5,7 @@ VENV ?= $(or $(VIRTUAL_ENV),$(wildcard .venv))
 BIN := $(if $(VENV),$(VENV)/bin/)
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types contracts test test-slow mutants fuzz nightly docs benchmarks all
+.PHONY: help install format lint types contracts test test-slow mutants fuzz nightly docs benchmarks benchmarks-compare all
 
 help: ## List the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,11 +47,17 @@ docs: ## Build the site in docs/_build
 	$(BIN)sphinx-build -W --keep-going -q docs docs/_build
 
 # What has no Pulsar, and can be run.
-MEASURED := $(filter-out %_pulsar.py %_side_by_side.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
+MEASURED := $(filter-out %_pulsar.py %_side_by_side.py %/compare.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
 
 benchmarks: ## Run the benchmarks; each prints one JSON object
 	for each in $(MEASURED); do \
 		$(BIN)python $$each --json || exit; \
 	done
+
+BASE ?= HEAD~1
+BENCHMARK ?= footprint
+
+benchmarks-compare: ## Run BENCHMARK by turns at the revision BASE and here, and print the ratios
+	$(BIN)python tests/benchmarks/compare.py $(BASE) $(BENCHMARK) $(OPTIONS)
 
 all: lint types contracts test test-slow mutants fuzz docs ## Run everything that a change must pass
