@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from broker_ctl.instruments.balancing import AdviceInstruments
 from broker_ctl.settings.sources import read
 from broker_ctl.settings.startable import start_problems
 
@@ -40,7 +41,7 @@ def pods(case: str) -> dict[str, Any]:
 
 def test_every_case_has_a_golden_file() -> None:
     assert sorted(path.stem for path in (HELM / "tests").glob("*.yaml")) == CASES
-    assert len(CASES) == 4
+    assert len(CASES) == 6
 
 
 def test_alerts_and_dashboard_are_those_of_deploy() -> None:
@@ -222,3 +223,42 @@ def test_the_alerts_find_the_job_of_the_monitor() -> None:
     job = scraped[0]["metadata"]["labels"][monitor["jobLabel"]]
     alerts = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
     assert set(re.findall(r'up\{job="([^"]+)"\}', alerts)) == {job}
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"), [("hpa", "HorizontalPodAutoscaler"), ("keda", "ScaledObject")]
+)
+def test_an_autoscaler_follows_the_advice_and_lets_one_broker_go_at_a_time(
+    case: str, kind: str
+) -> None:
+    scaled = object_of(case, kind)["spec"]
+    workload = object_of(case, "StatefulSet")
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload["metadata"]["name"]}
+    assert scaled["scaleTargetRef"] == target
+    # A number of the chart's would undo the autoscaler's with each upgrade.
+    assert "replicas" not in workload["spec"]
+    if case == "hpa":
+        (metric,) = scaled["metrics"]
+        asked, each = metric["external"]["metric"]["name"], metric["external"]["target"]
+        assert each == {"type": "AverageValue", "averageValue": "1"}
+        behavior = scaled["behavior"]
+    else:
+        (trigger,) = scaled["triggers"]
+        asked, each = trigger["metadata"]["query"], trigger["metricType"]
+        assert (each, trigger["metadata"]["threshold"]) == ("AverageValue", "1")
+        # Without a leader there is no advice: that is not one of no brokers.
+        assert asked.endswith("> 0)")
+        assert trigger["metadata"]["ignoreNullValues"] == "false"
+        behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert AdviceInstruments().recommended_brokers.name in asked
+    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
+    down = behavior["scaleDown"]
+    assert down["stabilizationWindowSeconds"] >= 1800
+    (policy,) = down["policies"]
+    assert (policy["type"], policy["value"]) == ("Pods", 1)
+    # The next one goes when the one before has been drained.
+    assert policy["periodSeconds"] > pods(case)["terminationGracePeriodSeconds"]
+
+
+def test_without_an_autoscaler_the_number_is_the_chart_s() -> None:
+    assert object_of("minimal", "StatefulSet")["spec"]["replicas"] == 1

@@ -40,8 +40,9 @@ PROGRAM_TEXTS: Final = "\n".join(
 )
 
 INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -c deploy/constraints.txt -e"
-# Words in this shape that are not settings: of ZooKeeper, of Kubernetes, and of Pulsar alone.
+# Words in this shape that are not settings: of ZooKeeper, Kubernetes, the chart, and Pulsar alone.
 NO_KEYS: Final = {
+    *("scaleDownAfterSeconds", "scaleDownEverySeconds"),
     *("tickTime", "preStop", "terminationGracePeriodSeconds"),
     "tlsAllowInsecureConnection",
 }

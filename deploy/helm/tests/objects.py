@@ -16,7 +16,6 @@ import yaml
 
 HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1]
-MONITORING = "monitoring.coreos.com/v1"
 
 
 def shortened(document: dict[str, Any]) -> dict[str, Any]:
@@ -41,13 +40,13 @@ def shared(documents: list[dict[str, Any]]) -> None:
 
 def validated(document: dict[str, Any], crds: Path, version: str) -> None:
     """By the API's own schema, where no unknown field is allowed."""
-    kind = document["kind"]
-    if document["apiVersion"] != MONITORING:
+    group, _, release = document["apiVersion"].rpartition("/")
+    file = crds / f"{group}_{document['kind'].lower()}s.yaml"
+    if not file.exists():
         kubernetes_validate.validate(document, version, strict=True)
         return
-    file = crds / f"monitoring.coreos.com_{kind.lower()}s.yaml"
     versions = yaml.safe_load(file.read_text())["spec"]["versions"]
-    (schema,) = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == "v1"]
+    (schema,) = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == release]
     jsonschema.validate(document, closed(schema))
 
 
