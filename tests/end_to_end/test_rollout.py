@@ -63,9 +63,13 @@ async def verb(*words: str) -> tuple[int, Any]:
     return code, json.loads(out) if code == 0 else errors.decode()
 
 
-async def is_taken(act: str, target: tuple[str, ...]) -> bool:
-    """Not while the daemon that is asked restarts itself."""
-    return (await verb("rollout", act, *target))[0] == 0
+# Not while the daemon that is asked restarts itself.
+async def is_paused(target: tuple[str, ...]) -> bool:
+    return (await verb("rollout", "pause", *target))[0] == 0
+
+
+async def is_aborted(target: tuple[str, ...]) -> bool:
+    return (await verb("rollout", "abort", *target))[0] == 0
 
 
 async def test_every_broker_restarts_once_the_leader_last_and_a_failed_restart_is_resumed(
@@ -99,8 +103,8 @@ async def test_every_broker_restarts_once_the_leader_last_and_a_failed_restart_i
             async with asyncio.TaskGroup() as running:
                 run = ("rollout", "run", *target, "--restart-command", command)
                 running.create_task(verb(*run), name="rollout run")
-                for act in ("pause", "abort"):
-                    await eventually(partial(is_taken, act, target), what=f"{act} of what runs")
+                await eventually(partial(is_paused, target), what="a pause of what runs")
+                await eventually(partial(is_aborted, target), what="an end of what runs")
             before = dict(starts)
             assert (await verb("rollout", "run", *target, "--restart-command", "false"))[0] == 1
             code, said = await verb("rollout", "resume", *target, "--restart-command", command)
