@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+import re
 import ssl
 import statistics
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from broker_ctl.addresses import Server, look_up_all
@@ -227,6 +229,9 @@ _ROUND_TRIPS: Final = 20
 _SLOW_S: Final = 0.1
 _MOST_NODES: Final = 5_000
 _AHEAD_MS: Final = 1_000
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+# CVE-2026-24281, by line of releases the last patch that has it.
+_HOLE_UNTIL: Final = MappingProxyType({(3, 8): 5, (3, 9): 4})
 
 
 async def examine_ensembles(settings: Settings, clock: Clock, limit_s: float) -> list[Finding]:
@@ -390,6 +395,15 @@ class _Ensemble:
         return [Finding(check, self._name, FindingLevel.OK, "the brokers use this store")]
 
 
+def has_reverse_dns_hole(version: str) -> bool:
+    """Whether a server of that version has CVE-2026-24281: 3.8.0 to 3.8.5, and 3.9.0 to 3.9.4."""
+    found = _VERSION.match(version)
+    if found is None:
+        return False
+    major, minor, patch = map(int, found.groups())
+    return (major, minor) in _HOLE_UNTIL and patch <= _HOLE_UNTIL[major, minor]
+
+
 def _standing(one: Standing) -> Finding:
     text = " ".join(part for part in (one.state.value, one.version, one.note) if part)
     if one.state in LED:
@@ -405,6 +419,12 @@ def _ensemble(name: str, standings: Sequence[Standing]) -> list[Finding]:
     if len(versions) > 1:
         text = f"servers of different versions: {', '.join(versions)}"
         findings.append(Finding(CHECK, name, FindingLevel.WARNING, text, "complete the upgrade"))
+    if weak := [one for one in standings if has_reverse_dns_hole(one.version)]:
+        names = ", ".join(f"{one.server} ({one.version})" for one in weak)
+        text = f"CVE-2026-24281: a reverse DNS name passes the check of TLS host names at {names}"
+        findings.append(
+            Finding(CHECK, name, FindingLevel.WARNING, text, "3.9.5 or 3.8.6, or later")
+        )
     if count > 1 and count % 2 == 0:
         text = f"{count} servers tolerate no more failures than {count - 1}"
         advice = "an odd number of voting servers; observers do not count"
