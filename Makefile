@@ -47,7 +47,7 @@ docs: ## Build the site in docs/_build
 	$(BIN)sphinx-build -W --keep-going -q docs docs/_build
 
 # What has no Pulsar, and can be run.
-MEASURED := $(filter-out %_pulsar.py %_side_by_side.py %/compare.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
+MEASURED := $(filter-out %_pulsar.py %_side_by_side.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
 
 benchmarks: ## Run the benchmarks; each prints one JSON object
 	for each in $(MEASURED); do \
@@ -58,6 +58,6 @@ BASE ?= HEAD~1
 BENCHMARK ?= footprint
 
 benchmarks-compare: ## Run BENCHMARK by turns at the revision BASE and here, and print the ratios
-	$(BIN)python tests/benchmarks/compare.py $(BASE) $(BENCHMARK) $(OPTIONS)
+	$(BIN)python tests/benchmarks/machine/compare.py $(BASE) $(BENCHMARK) $(OPTIONS)
 
 all: lint types contracts test test-slow mutants fuzz docs ## Run everything that a change must pass

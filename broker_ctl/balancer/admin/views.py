@@ -203,7 +203,7 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
     return {
         "broker": broker.broker_id,
         "usage_ratio": expected.usage_ratio,
-        "reported_usage_by_resource": broker.load.usage.ratios,
+        "resource_usage_ratio": broker.load.usage.ratios,
         "msg_per_s": expected.msg_rate,
         "throughput_bytes_per_s": expected.throughput_bytes,
         "bundles": len(broker.owned),

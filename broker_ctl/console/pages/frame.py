@@ -142,6 +142,6 @@ def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
 
 def _fullest(row: Row) -> str:
     # The leader of the release before does not say it.
-    found = row.get("reported_usage_by_resource", {})
+    found = row.get("resource_usage_ratio", {})
     resource = max(found, key=lambda name: float(found[name]), default="")
     return resource if resource and found[resource] > 0 else ""

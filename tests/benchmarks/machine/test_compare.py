@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.compare import compared, figures
+from tests.benchmarks.machine.compare import compared, figures
 
 COMPARE = Path(__file__).parent / "compare.py"
 

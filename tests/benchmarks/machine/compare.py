@@ -7,8 +7,8 @@ base), and their range: with n rounds the true median lies in it with a probabil
 n), 94 of 100 for five. `differs` marks figures whose whole range is on one side of 1.
 
 Examples:
-  python tests/benchmarks/compare.py HEAD~20 footprint -- --runs 1
-  python tests/benchmarks/compare.py 1cdc0085 lookup --rounds 7 --out rounds.jsonl
+  python tests/benchmarks/machine/compare.py HEAD~20 footprint -- --runs 1
+  python tests/benchmarks/machine/compare.py 1cdc0085 lookup --rounds 7 --out rounds.jsonl
   make benchmarks-compare BASE=HEAD~20 BENCHMARK=session_expiry
 
 --out gets each run as a line of JSON as it ends, with the load of the machine before and after, so
