@@ -48,10 +48,9 @@ def test_one_namespace_can_be_chosen_and_an_unknown_one_shows_none_of_others() -
 
 
 def test_a_bar_names_the_resource_of_which_a_broker_uses_most() -> None:
-    reported = {"cpu": 0.2, "memory": 0.0, "bandwidth_in": 0.5}
     rows: list[dict[str, Any]] = [
-        {"broker": "b1:8080", "usage_ratio": 0.5, "resource_usage_ratio": reported},
-        {"broker": "b2:8080", "usage_ratio": 0.0, "resource_usage_ratio": {"cpu": 0.0}},
+        {"broker": "b1:8080", "usage_ratio": 0.5, "fullest_resource": "bandwidth_in"},
+        {"broker": "b2:8080", "usage_ratio": 0.0, "fullest_resource": ""},
         # Of a leader of the release before.
         {"broker": "b3:8080", "usage_ratio": 0.1},
     ]

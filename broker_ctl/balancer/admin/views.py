@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
+from math import isclose
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -204,6 +205,7 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
         "broker": broker.broker_id,
         "usage_ratio": expected.usage_ratio,
         "resource_usage_ratio": broker.load.usage.ratios,
+        "fullest_resource": _fullest(broker),
         "msg_per_s": expected.msg_rate,
         "throughput_bytes_per_s": expected.throughput_bytes,
         "bundles": len(broker.owned),
@@ -212,6 +214,13 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
         "version": broker.load.version or None,
         "started_ms": broker.load.started_ms or None,
     }
+
+
+def _fullest(broker: BrokerView) -> str:
+    """The resource that its usage is that of; empty: none is, or the weights make it another."""
+    ratios = broker.load.usage.ratios.items()
+    named = (name for name, ratio in ratios if ratio > 0 and isclose(ratio, broker.usage_ratio))
+    return next(named, "")
 
 
 def bundle_row(view_of_bundle: BundleView) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class Bar:
     Attributes:
         of_mean: usage as a multiple of the mean.
         verdict: a word for its place: ``above``, ``within`` or ``below`` the band.
-        resource: of which the broker's last report has most; empty: it says none.
+        resource: that its usage is of, by its last report; empty: not known.
     """
 
     row: Row
@@ -129,7 +129,8 @@ def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
         elif of_mean < band.low:
             verdict = "below"
         length = round(row["usage_ratio"] * scale, 1)
-        return Bar(row, length, of_mean, verdict, _fullest(row))
+        # The leader of the release before does not say it.
+        return Bar(row, length, of_mean, verdict, row.get("fullest_resource", ""))
 
     return Bars(
         tuple(map(bar, rows)),
@@ -138,10 +139,3 @@ def bars_of(brokers: Iterable[Row], band: LoadBand) -> Bars:
         round(mean * band.high * scale, 1),
         mean,
     )
-
-
-def _fullest(row: Row) -> str:
-    # The leader of the release before does not say it.
-    found = row.get("resource_usage_ratio", {})
-    resource = max(found, key=lambda name: float(found[name]), default="")
-    return resource if resource and found[resource] > 0 else ""
