@@ -1,6 +1,7 @@
 """The cluster that a page is about: zk1:2181, and daemons at broker-1:8080 to broker-3:8080."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import urllib.error
@@ -67,6 +68,8 @@ def cluster(directory: Path, count: int, settings: Sequence[str], programs: Path
             subprocess.run((*BROKER_CTL, *words, "--url", url), check=True, capture_output=True)
         for topic in range(_TOPICS):
             _wait(partial(_is_looked_up, topic), directory, "broker-1")
+        # A reader's cluster has been up for a while: its leader knows what each broker can take.
+        _wait(partial(_is_reported, f"http://broker-1:{admin}", count), directory, "broker-1")
         yield
 
 
@@ -138,6 +141,12 @@ def _is_looked_up(topic: int) -> bool:
             return True
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _is_reported(url: str, count: int) -> bool:
+    command = (*BROKER_CTL, "advise", "size", "--url", url, "--output", "json")
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.returncode == 0 and json.loads(done.stdout)["brokers"] == count
 
 
 def _wait(is_there: Callable[[], bool], directory: Path, name: str) -> None:
