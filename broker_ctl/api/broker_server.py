@@ -67,7 +67,7 @@ class ApiServer:
         )
         grants = self._services.grants
         self._authorization = Authorization(
-            rules.policy, grants.of, grants.recall, grants.are_current
+            rules.policy, grants.of, grants.recall, grants.are_current, grants.version
         )
         self._http = HttpServer(
             self.routes(),
@@ -151,6 +151,7 @@ class ApiServer:
                 instruments=dependencies.instruments.binary,
                 bounds=dependencies.instruments.bounds,
                 failures=self._failures,
+                clock=dependencies.clock,
                 rates=RequestRates(
                     rules.binary.rates,
                     "binary",

@@ -343,6 +343,9 @@ RecallGrants = Callable[[Resource], Grants | None]
 # Whether `RecallGrants` would return these again.
 AreCurrent = Callable[[Grants], bool]
 
+# Grows with each change of what `RecallGrants` answers from.
+GrantsVersion = Callable[[], int]
+
 _NO_GRANTS = Grants()
 
 
@@ -389,11 +392,18 @@ class Authorization:
         grants_of: GrantsOf,
         recall_grants: RecallGrants = lambda _: None,
         are_current: AreCurrent = lambda _: False,
+        grants_version: GrantsVersion = lambda: 0,
     ) -> None:
         self.policy = policy
         self._grants_of = grants_of
         self._recall_grants = recall_grants
         self._are_current = are_current
+        self._grants_version = grants_version
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of what `recall` answers from."""
+        return self._grants_version()
 
     def allows_everywhere(self, client: Client, operation: Operation) -> bool:
         """Whether a client may perform an operation on every resource, whatever is granted."""

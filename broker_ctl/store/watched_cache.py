@@ -178,6 +178,8 @@ class WatchedCache(ABC, Generic[T]):
         hits, misses: calls that were answered from memory, and those that were not.
         loads, load_failures: reads of the store, and the failed ones among them.
         refreshes: background reads, for entries that were used after their refresh age.
+        version: grows whenever an answer that was given before may not hold any more; that it was
+            evicted, or that a newer read found the same, is no reason.
     """
 
     def __init__(
@@ -206,6 +208,7 @@ class WatchedCache(ABC, Generic[T]):
         self.load_failures = 0
         self.refreshes = 0
         self.invalidations = 0
+        self.version = 0
 
     @abstractmethod
     async def _read(self, path: str) -> CacheEntry[T]:
@@ -246,6 +249,7 @@ class WatchedCache(ABC, Generic[T]):
 
     def forget(self, path: str) -> None:
         """Read ``path`` again the next time."""
+        self.version += 1
         self._entries.drop(path)
         self._reads.pop(path, None)
 
@@ -363,6 +367,8 @@ class WatchedCache(ABC, Generic[T]):
         if held is not None and 0 < entry.mzxid < held.mzxid:
             # The answer is of a server that lags behind the one that was asked before.
             return held
+        if held is not None and held.answer != entry.answer:
+            self.version += 1
         self._entries.put(path, entry)
         return entry
 
@@ -378,6 +384,7 @@ class WatchedCache(ABC, Generic[T]):
         self._forget_all()
 
     def _forget_all(self) -> None:
+        self.version += 1
         self._entries.clear()
         self._reads.clear()
 

@@ -16,6 +16,7 @@ from tests.mutants.rooms.moves import MOVES
 from tests.mutants.rooms.numbers import NUMBERS
 from tests.mutants.rooms.ownership import OWNERSHIP
 from tests.mutants.rooms.partitions import PARTITIONS
+from tests.mutants.rooms.ready_answers import READY_ANSWERS
 from tests.mutants.rooms.rings import RINGS
 from tests.mutants.rooms.rollouts import ROLLOUTS
 from tests.mutants.rooms.session import SESSION
@@ -41,4 +42,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *INSTRUCTIONS,
     *ROLLOUTS,
     *MIGRATION,
+    *READY_ANSWERS,
 )

@@ -11,8 +11,10 @@ from typing import Final, Protocol
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
+from broker_ctl.api.binary.ready_answers import AnswersOf
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.clients import BinaryInstruments, BoundInstruments
+from broker_ctl.security.authorization import Client
 from broker_ctl.security.client_limits import FailureDelays, RequestRates
 from broker_ctl.tasks import wait_until
 
@@ -23,6 +25,22 @@ _SLACK_S: Final = 0.5
 _RECHECKED_A_TURN: Final = 32
 _TRIM_DELAY_S: Final = 0.05
 _WARNING_INTERVAL_S: Final = 60
+
+
+class ReadyLookups(Protocol):
+    """See `lookups.Lookups`."""
+
+    def ready(self, client: Client | None, *, is_tls: bool) -> AnswersOf | None:
+        """The answers to such clients that hold until the caller waits."""
+        ...
+
+    def now_s(self) -> float:
+        """The time on the clock of `count_ready`."""
+        ...
+
+    def count_ready(self, number: int, began_s: float) -> None:
+        """Count lookups that were answered by them since then."""
+        ...
 
 
 class BinaryClient(Protocol):
@@ -59,9 +77,12 @@ class Clients:
         rates: RequestRates,
         failures: FailureDelays,
         instruments: BinaryInstruments,
+        *,
+        ready: ReadyLookups,
     ) -> None:
         self.rules = rules
         self.workers = workers
+        self.ready = ready
         self.rates = rates if rates.limits_addresses or rates.limits_roles else None
         self.failures = failures
         self.instruments = instruments

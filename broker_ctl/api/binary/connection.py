@@ -167,25 +167,55 @@ class BinaryConnection(asyncio.Protocol):
 
     def _take_all(self) -> None:
         """Handle commands while there is room for their answers, and until its share is used up."""
-        workers = self._clients.workers
         try:
-            for _ in range(COMMANDS_A_TURN):
-                if not self._has_room or not workers.has_room:
-                    break
-                command = self._frames.next()
-                if command is None:
-                    self._hold_or_read()
-                    return
-                self._take(command)
-                if self._conversation.state is ConversationState.CLOSED:
-                    return
+            if self._take_turn():
+                return
         except MalformedFrame as error:
             self.leave(self._conversation.malformed(error).frame)
             return
         if self._has_room:
             self._is_waiting = True
-            workers.wait_turn(self._go_on)
+            self._clients.workers.wait_turn(self._go_on)
         self._hold_or_read()
+
+    def _take_turn(self) -> bool:
+        """Whether nothing that was read is left, or the connection has ended.
+
+        Raises:
+            MalformedFrame: what was read is not a command.
+        """
+        workers, next_command = self._clients.workers, self._frames.next
+        find = self._ready_answers()
+        began_s, answered = self._clients.ready.now_s(), 0
+        try:
+            for _ in range(COMMANDS_A_TURN):
+                if not self._has_room or not workers.has_room:
+                    return False
+                command = next_command()
+                if command is None:
+                    self._hold_or_read()
+                    return True
+                if find is not None and (frame := find(command)) is not None:
+                    self._send(frame)
+                    answered += 1
+                    continue
+                self._take(command)
+                if self._conversation.state is ConversationState.CLOSED:
+                    return True
+                # Whatever it was, the next one is judged by what it has made of this client.
+                find = self._ready_answers()
+        finally:
+            if answered:
+                self._clients.ready.count_ready(answered, began_s)
+        return False
+
+    def _ready_answers(self) -> Callable[[bytes], bytes | None] | None:
+        """Finds the answer to a command, until this connection or its server waits."""
+        conversation = self._conversation
+        if not conversation.may_be_ready:
+            return None
+        found = self._clients.ready.ready(conversation.client, is_tls=self._is_tls)
+        return None if found is None else found.find
 
     def _go_on(self) -> None:
         self._is_waiting = False
@@ -195,11 +225,11 @@ class BinaryConnection(asyncio.Protocol):
     def _take(self, command: bytes) -> None:
         is_new = self._conversation.state is ConversationState.NEW
         match self._conversation.receive(command):
-            case Enqueue(kind, message):
+            case Enqueue(kind, message, data):
                 self._in_flight += 1
                 client, origin = self._conversation.client, self._conversation.origin
                 self._clients.workers.put(
-                    LookupRequest(kind, message, self._is_tls, self._reply, client, origin)
+                    LookupRequest(kind, message, data, self._is_tls, self._reply, client, origin)
                 )
             case Leave(parting, delay_s):
                 self.leave(parting, delay_s)

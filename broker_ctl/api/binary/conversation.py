@@ -125,6 +125,7 @@ class Enqueue:
 
     kind: CommandType
     command: Any
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,12 @@ class Conversation:
         self.origin = ""
         self._connect: CommandConnect | None = None
 
+    @property
+    def may_be_ready(self) -> bool:
+        """Whether nothing but the right of a LOOKUP has to be judged before it is answered."""
+        is_connected = self.state is ConversationState.CONNECTED
+        return is_connected and self._rates is None and not self._is_expired()
+
     def receive(self, data: bytes) -> Outcome:
         """What to do about a command; bytes are a frame to send; None: nothing.
 
@@ -198,7 +205,7 @@ class Conversation:
         if self._is_expired() and not (self.credentials.can_refresh and act in _FREE):
             return self._delay(data)
         if act is Act.ENQUEUE:
-            request = Enqueue(_KINDS[command.type], _own_part(command))
+            request = Enqueue(_KINDS[command.type], _own_part(command), data)
             return request if self._rates is None else self._limit(request, self._rates)
         return self._settle(command, act)
 

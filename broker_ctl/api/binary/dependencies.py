@@ -6,7 +6,7 @@ from ssl import SSLContext
 
 from broker_ctl.api.http.limits.requests import ConcurrencyLimit
 from broker_ctl.broker.lookup.lookup import Lookup
-from broker_ctl.clock import SystemClock
+from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.clients import BinaryInstruments, BoundInstruments
@@ -43,6 +43,7 @@ class BinaryDependencies:
     bounds: BoundInstruments
     rates: RequestRates
     failures: FailureDelays
+    clock: Clock
     tracer: Tracer | None = None
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules
@@ -13,6 +13,7 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
 )
+from broker_ctl.api.binary.ready_answers import AnswersOf, ReadyAnswers
 from broker_ctl.api.binary.refusal_audit import RefusalAudit, RefusedSender
 from broker_ctl.api.binary.replies import server_error_of
 from broker_ctl.api.binary.workers import LookupRequest
@@ -35,6 +36,19 @@ _DOMAINS: Final = {
 }
 
 
+class _Located(NamedTuple):
+    """What the answer to a LOOKUP says."""
+
+    how: LookupType
+    there: LookupUrls
+    is_authoritative: bool
+
+    def frame(self, request_id: int) -> bytes:
+        """The answer to a request."""
+        how, there, is_authoritative = self
+        return replies.located(request_id, how, there, is_authoritative=is_authoritative)
+
+
 class Lookups:
     """Answers requests; errors become answers too, and all requests are counted."""
 
@@ -43,6 +57,9 @@ class Lookups:
         self._authenticator = rules.authenticator
         self._audit = RefusalAudit(rules.audit, rules.wall_ms)
         self._commands = dependencies.instruments.commands
+        self._ready = ReadyAnswers(
+            dependencies.lookup, dependencies.authorization, dependencies.clock
+        )
         self._numbers = itertools.count(1)
         self._is_draining = False
 
@@ -50,11 +67,24 @@ class Lookups:
         """Redirect clients to other brokers from now on."""
         self._is_draining = True
 
+    def ready(self, client: Client | None, *, is_tls: bool) -> AnswersOf | None:
+        """The answers to such clients that hold until the caller waits; None: there are none."""
+        return None if self._is_draining else self._ready.of(client, is_tls=is_tls)
+
+    def now_s(self) -> float:
+        """The time on the clock of `count_ready`."""
+        return self._dependencies.clock.now_s()
+
+    def count_ready(self, number: int, began_s: float) -> None:
+        """Count lookups that were answered by them since then."""
+        self._dependencies.lookup.count_recalled(number, self.now_s() - began_s)
+        self._commands.add(CommandType.LOOKUP.name, _OK, amount=number)
+
     def recall(self, request: LookupRequest) -> bytes | None:
         """The frame that answers it, if memory has it; None: `answer` finds it, or the error."""
         if request.kind is not CommandType.LOOKUP or self._is_draining:
             return None
-        client, dependencies = request.client, self._dependencies
+        client = request.client
         command: CommandLookupTopic = request.command
         if client is not None and command.original_principal:
             return None
@@ -62,21 +92,34 @@ class Lookups:
             topic = _topic_in(command)
             if client is not None and not self._is_known_allowed(client, topic):
                 return None
-            known = dependencies.lookup.recall(topic, authoritative=command.authoritative)
-            frame = None if known is None else self._located(request, known)
+            known = self._dependencies.lookup.recall(topic, authoritative=command.authoritative)
+            found = None if known is None else self._located(request, known)
         except BrokerCtlError:
             return None
-        if frame is not None:
-            self._commands.add(request.kind.name, _OK)
-        return frame
+        if found is None:
+            return None
+        self._commands.add(request.kind.name, _OK)
+        if isinstance(known, Connect) and self._may_look_up_all(client, topic):
+            parts = replies.located_parts(
+                found.how, found.there, is_authoritative=found.is_authoritative
+            )
+            self._ready.keep(request.data, client, topic, parts, is_tls=request.is_tls)
+        return found.frame(command.request_id)
+
+    def _may_look_up_all(self, client: Client | None, topic: Topic) -> bool:
+        """Whether memory says that a client may look up all topics of the topic's namespace."""
+        authorization = self._dependencies.authorization
+        return (
+            client is None
+            or authorization.knows_right(client, Operation.LOOKUP, topic.namespace)
+            or authorization.allows_everywhere(client, Operation.LOOKUP)
+        )
 
     def _is_known_allowed(self, client: Client, topic: Topic) -> bool:
         """Whether memory says that a client may look a topic up."""
-        authorization = self._dependencies.authorization
-        if authorization.knows_right(
-            client, Operation.LOOKUP, topic.namespace
-        ) or authorization.allows_everywhere(client, Operation.LOOKUP):
+        if self._may_look_up_all(client, topic):
             return True
+        authorization = self._dependencies.authorization
         decision = authorization.recall(client, Operation.LOOKUP, Resource.of_topic(topic))
         return decision is not None and decision.is_allowed
 
@@ -121,10 +164,10 @@ class Lookups:
             answer = await self._dependencies.lookup.find(
                 topic, authoritative=command.authoritative, is_preloading=True
             )
-        return self._located(request, answer)
+        return self._located(request, answer).frame(command.request_id)
 
-    def _located(self, request: LookupRequest, answer: Answer) -> bytes:
-        """The frame for an answer.
+    def _located(self, request: LookupRequest, answer: Answer) -> _Located:
+        """What the frame for an answer says.
 
         Raises:
             NoBroker, ApiError: the broker has no address that serves this client.
@@ -150,7 +193,7 @@ class Lookups:
             # A client follows the address of the scheme that it connected with.
             scheme = "pulsar+ssl" if request.is_tls else "pulsar"
             raise ApiError(412, f"{broker_id} has no {scheme} address")
-        return replies.located(command.request_id, how, there, is_authoritative=is_authoritative)
+        return _Located(how, there, is_authoritative)
 
     async def _count(self, request: LookupRequest) -> bytes:
         command: CommandPartitionedTopicMetadata = request.command

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
@@ -139,6 +140,13 @@ PROTOCOL_VERSION: Final = 21
 NO_REQUEST: Final = (1 << 64) - 1
 # By these bytes Pulsar's clients know that the broker wants newer credentials (AuthData of Pulsar).
 _REFRESH: Final = b"PulsarAuthRefresh"
+# The field behind the id of a located topic: its tag, and a byte.
+_AUTHORITATIVE_BYTES: Final = 2
+# The longest id of a request that is not made into a number, as a varint.
+MOST_ID_BYTES: Final = 5
+
+# The bytes before a request's id, by the number of bytes that it has, and those behind it.
+Parts = tuple[Sequence[bytes], bytes]
 # A reason may quote what a client sent; it need not be sent back in full.
 _MAX_REASON_CHARACTERS: Final = 500
 
@@ -205,6 +213,18 @@ def located(
         reply.brokerServiceUrlTls = there.url_tls
     reply.response, reply.request_id, reply.authoritative = how, request_id, is_authoritative
     return frame(command.SerializeToString())
+
+
+@lru_cache(maxsize=1024)
+def located_parts(how: LookupType, there: LookupUrls, *, is_authoritative: bool) -> Parts:
+    """As `located`, for a request whose id is put in between; see `Parts`."""
+    heads, tail = [b""], b""
+    for size in range(1, MOST_ID_BYTES + 1):
+        # The smallest number that takes so many bytes; behind it is a field of two.
+        whole = located(1 << 7 * (size - 1), how, there, is_authoritative=is_authoritative)
+        heads.append(whole[: -size - _AUTHORITATIVE_BYTES])
+        tail = whole[-_AUTHORITATIVE_BYTES:]
+    return tuple(heads), tail
 
 
 def partitions(request_id: int, count: int) -> bytes:

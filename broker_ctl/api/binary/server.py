@@ -46,6 +46,7 @@ class BinaryServer:
             dependencies.rates,
             dependencies.failures,
             dependencies.instruments,
+            ready=self._lookups,
         )
         self._plain = PlainPorts("binary connections")
         self._ports: list[int] = []

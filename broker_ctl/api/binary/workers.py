@@ -32,12 +32,14 @@ class LookupRequest:
     """A client's request, and the callback for its reply, which is called exactly once.
 
     Attributes:
+        data: the bytes that the command was read from.
         client: None: clients need not authenticate.
         origin: address of the client; see `origins`.
     """
 
     kind: CommandType
     command: Any
+    data: bytes
     is_tls: bool
     reply: Callable[[bytes], None]
     client: Client | None = None

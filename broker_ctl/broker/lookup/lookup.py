@@ -1,6 +1,7 @@
 """Lookup: which broker serves a topic (docs: pulsar-lookup)."""
 
 import asyncio
+import itertools
 import logging
 import random
 from collections import deque
@@ -23,7 +24,7 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import SessionAction, SessionState
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Topic
+from broker_ctl.core.model.names import PERSISTENT, Bundle, Namespace, Ring, Topic
 from broker_ctl.errors import (
     AuthorityLost,
     BundleBusy,
@@ -106,6 +107,11 @@ class ClusterRouter:
         """Whether memory says that this cluster serves a namespace; False also while unknown."""
         entry = self._policies.recall(paths.policies(namespace))
         return entry is not None and (entry.answer is None or self._is_among(entry.answer))
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of what `is_known_local` answers from."""
+        return self._policies.cache.version
 
     async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
         """The addresses of the peer cluster that serves a namespace; None if this cluster does.
@@ -374,6 +380,29 @@ class Lookup:
             NamespaceMissing: there is no such namespace.
         """
         return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of what a `Connect` of `recall` is made of.
+
+        Not with time: `is_allowed` may end without a change, and caches refresh what has aged.
+        """
+        return (
+            self._cluster_router.version + self._namespaces.cache.version + self._ownership.version
+        )
+
+    def is_allowed(self) -> bool:
+        """Whether this broker may answer at this moment."""
+        return self._authorised.is_allowed()
+
+    def recall_ring(self, topic: Topic) -> Ring | None:
+        """The ring that a topic is on, if memory has it."""
+        return self._namespaces.recall_ring(topic.namespace)
+
+    def count_recalled(self, number: int, took_s: float) -> None:
+        """Count lookups that were answered by what `recall` said before, together in this time."""
+        self._answers += number
+        self._recent_s.extend(itertools.repeat(took_s / number, min(number, _LATENCIES_KEPT)))
 
     def recall(self, topic: Topic, *, authoritative: bool) -> Connect | Redirect | None:
         """Where the clients of a topic connect, if memory has the answer; None: `find` decides.

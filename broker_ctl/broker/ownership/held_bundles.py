@@ -7,7 +7,7 @@ when its caller is cancelled, and no act of one session continues in the next.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -51,7 +51,8 @@ class OwnedBundle:
     ``lock`` is None until it is created, and again once it is lost: an act compares it after each
     await. ``replacements`` are the bundles that replace this one if an unanswered split or merge
     was committed. ``cause`` is the cause of the next ownership change; ``served_token`` is the
-    token under which the bundle was last reported as served, 0 if never.
+    token under which the bundle was last reported as served, 0 if never. ``table`` is where it
+    was added last.
     """
 
     bundle: Bundle
@@ -60,7 +61,7 @@ class OwnedBundle:
     replacements: tuple[Bundle, ...] = ()
     cause: OwnershipCause = OwnershipCause.PLACEMENT
     served_token: int = 0
-    on_change: Callable[[OwnershipChange], None] | None = None
+    table: "OwnedBundles | None" = field(default=None, repr=False)
 
     def hold(self, lock: Lock) -> Lock:
         """Serve the bundle under this lock from now on.
@@ -91,6 +92,8 @@ class OwnedBundle:
     def advance(self, to: BundleState) -> None:
         """Enter state ``to``; raises `InvalidTransition` if the table does not allow it."""
         before, self.state = self.state, advance(self.bundle, self.state, to)
+        if self.table is not None:
+            self.table.version += 1
         # The bundle stays served under the same token: there is no change of ownership.
         if to is BundleState.OWNED and self.token != self.served_token:
             self.served_token = self.token
@@ -99,16 +102,23 @@ class OwnedBundle:
             self._notify(before, is_acquired=False)
 
     def _notify(self, before: BundleState, *, is_acquired: bool) -> None:
-        if self.on_change is not None:
+        if self.table is not None and self.table.on_change is not None:
             cause = _CAUSES.get(before, self.cause)
-            self.on_change(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
+            change = OwnershipChange(self.bundle, is_acquired, cause, self.served_token)
+            self.table.on_change(change)
 
 
 class OwnedBundles:
-    """The bundles of this broker in all states, and the acts on them."""
+    """The bundles of this broker in all states, and the acts on them.
+
+    Attributes:
+        on_change: called when a bundle begins or ceases to be served.
+        version: grows with each change of the bundles and of their states.
+    """
 
     def __init__(self, on_change: Callable[[OwnershipChange], None] | None = None) -> None:
-        self._on_change = on_change
+        self.on_change = on_change
+        self.version = 0
         self._held: dict[Bundle, OwnedBundle] = {}
         # By namespace: lookups and acquisitions ask for overlapping bundles of one namespace.
         self._in_namespace: dict[Namespace, RangeIndex[OwnedBundle]] = {}
@@ -151,7 +161,8 @@ class OwnedBundles:
     def add(self, held: OwnedBundle) -> None:
         """Add a bundle in any state."""
         bundle = held.bundle
-        held.on_change = self._on_change
+        held.table = self
+        self.version += 1
         self._held[bundle] = held
         near = self._in_namespace.get(bundle.namespace)
         if near is None:
@@ -174,6 +185,7 @@ class OwnedBundles:
 
     def _forget(self, held: OwnedBundle) -> None:
         bundle = held.bundle
+        self.version += 1
         del self._held[bundle]
         near = self._in_namespace[bundle.namespace]
         near.remove(bundle.range)

@@ -217,6 +217,11 @@ class Ownership:
         """A live view of the bundles in all states; it may change during any await."""
         return self._owned_bundles.held
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of what `recall_owner` answers from."""
+        return self._owned_bundles.version + self._dependencies.owners.cache.version
+
     def recall_owner(self, bundle: Bundle) -> BrokerUrls | None:
         """The addresses of the owner, if memory has them; None: `owner_of` decides.
 

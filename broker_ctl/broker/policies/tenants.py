@@ -422,6 +422,10 @@ class StoredGrants:
         self._recalled[namespace] = recalled
         return recalled
 
+    def version(self) -> int:
+        """Grows with each change of what `recall` answers from."""
+        return self._tenants.cache.version + self._namespaces.cache.version
+
     def are_current(self, grants: Grants) -> bool:
         """Whether `recall` would return these again."""
         return (

@@ -84,6 +84,8 @@ class Served:
         self.lookup = MemoryLookup(self.world, ownership, MemoryCluster(self.world))
         self.partitions = Partitions()
         self.grants = Grants()
+        self.remembers_grants = False
+        self.grants_version = 0
         self.topics = Topics()
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
@@ -94,11 +96,18 @@ class Served:
             bound=self.bound,
             lookup_urls_of=self.daemons.get,
             partitions_of=self.partitions.of,
-            authorization=Authorization(rules.policy, self.grants_of),
+            authorization=Authorization(
+                rules.policy,
+                self.grants_of,
+                lambda _: self.grants if self.remembers_grants else None,
+                lambda grants: grants is self.grants,
+                lambda: self.grants_version,
+            ),
             topics_of=self.topics.of,
             instruments=self.instruments,
             bounds=BoundInstruments(),
             failures=no_delays(),
+            clock=SystemClock(),
             rates=RequestRates(limits or RateLimits(), "binary", SystemClock(), self.rate_limited),
         )
         self.server = BinaryServer(

@@ -11,11 +11,13 @@ from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.connection import BinaryConnection
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType
+from broker_ctl.api.binary.ready_answers import AnswersOf
 from broker_ctl.api.binary.workers import LookupRequest, Workers
 from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.clients import BinaryInstruments
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.lab.time import in_virtual_time
+from broker_ctl.security.authorization import Client
 from broker_ctl.security.client_limits import RateLimits, RequestRates
 from tests.api.binary.memory_transport import MemoryTransport
 from tests.api.binary.serving import no_delays
@@ -37,7 +39,19 @@ class Inside:
             lambda _: None, self._answer, lambda _: LATE, self.rules.request_limit_s
         )
         rates = RequestRates(RateLimits(), "binary", SystemClock(), ApiInstruments().rate_limited)
-        self.clients = Clients(self.rules, self.workers, rates, no_delays(), BinaryInstruments())
+        self.clients = Clients(
+            self.rules, self.workers, rates, no_delays(), BinaryInstruments(), ready=self
+        )
+
+    def ready(self, client: Client | None, *, is_tls: bool) -> AnswersOf | None:
+        del client, is_tls
+        return None
+
+    def now_s(self) -> float:
+        return 0.0
+
+    def count_ready(self, number: int, began_s: float) -> None:
+        raise AssertionError(f"{number} since {began_s}")
 
     async def _answer(self, request: LookupRequest) -> bytes:
         assert request.kind is CommandType.LOOKUP
@@ -293,11 +307,11 @@ async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
 
     workers = Workers(lambda _: None, answer, lambda _: LATE, 30.0)
     answers: list[bytes] = []
-    workers.put(LookupRequest(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
+    workers.put(LookupRequest(CommandType.LOOKUP, "slow", b"", is_tls=False, reply=answers.append))
     await asyncio.sleep(1)
     opened.set()
     workers.wait_turn(lambda: None)
-    workers.put(LookupRequest(CommandType.LOOKUP, "quick", is_tls=False, reply=answers.append))
+    workers.put(LookupRequest(CommandType.LOOKUP, "quick", b"", is_tls=False, reply=answers.append))
     await asyncio.sleep(1)
     assert answers == [ANSWER] * 2
     assert len(set(tasks)) == 2

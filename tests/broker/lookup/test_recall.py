@@ -156,9 +156,11 @@ async def test_an_owner_that_unloads_is_not_recalled() -> None:
         one.cluster.leads = three.broker
         await two.broker.ownership.acquire(bundle)
         await one.lookup.find(topic)
+        version = one.lookup.version
         leaves = NamespaceEphemeralData(two.broker.urls, is_disabled=True).encode()
         await one.broker.store.set(paths.ownership(bundle), leaves)
         await eventually(lambda: one.lookup.recall(topic, authoritative=False) is None)
+        assert one.lookup.version > version
         # Also once the new contents have been read.
         assert (await one.broker.ownership._dependencies.owners.owner_of(bundle)) is not None
         assert one.lookup.recall(topic, authoritative=False) is None
@@ -171,8 +173,10 @@ async def test_a_namespace_of_another_cluster_is_not_recalled() -> None:
         await one.broker.ownership.acquire(built.bundles[0])
         await one.lookup.find(topic)
         assert one.lookup.recall(topic, authoritative=False) is not None
+        version = one.lookup.version
         await _put(one.broker, paths.policies(NAMESPACE), {"replication_clusters": ["far"]})
         await eventually(lambda: one.lookup.recall(topic, authoritative=False) is None)
+        assert one.lookup.version > version
 
 
 @in_virtual_time
@@ -184,8 +188,10 @@ async def test_nothing_is_recalled_while_the_store_is_away() -> None:
         for topic in (own, other):
             await one.lookup.find(topic)
             assert one.lookup.recall(topic, authoritative=False) is not None
+        version = one.lookup.version
         one.broker.memory.disconnect()
         await asyncio.sleep(0)
+        assert one.lookup.version > version
         assert [one.lookup.recall(topic, authoritative=False) for topic in (own, other)] == [
             None,
             None,
@@ -204,3 +210,50 @@ async def test_without_authority_nothing_is_recalled(monkeypatch: pytest.MonkeyP
         now_s = one.broker.watcher.deadline_s
         monkeypatch.setattr(one.broker.watcher._clock, "now_s", lambda: now_s)
         assert one.lookup.recall(topic, authoritative=False) is None
+
+
+# The version of what `Connect` is made of.
+
+
+@in_virtual_time
+async def test_a_lookup_by_itself_changes_no_version() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        topic = topic_in(built.bundles[0])
+        await two.broker.ownership.acquire(built.bundles[0])
+        await one.lookup.find(topic)
+        version = one.lookup.version
+        for _ in range(2):
+            assert one.lookup.recall(topic, authoritative=False) is not None
+            await one.lookup.find(topic)
+        assert one.lookup.version == version
+
+
+@in_virtual_time
+async def test_a_version_ends_with_the_ring() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        topic = topic_in(built.bundles[0])
+        await two.broker.ownership.acquire(built.bundles[0])
+        await one.lookup.find(topic)
+        version, path = one.lookup.version, paths.local_policies(NAMESPACE)
+        written = await two.broker.store.get(path)
+        assert written is not None
+        assert one.lookup.recall_ring(topic) is not None
+        await two.broker.store.set(path, written.data)
+        await eventually(lambda: one.lookup.recall_ring(topic) is None)
+        assert one.lookup.version > version
+
+
+@in_virtual_time
+async def test_a_version_ends_with_each_state_of_an_own_bundle() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        table = one.broker.ownership._owned_bundles
+        held = OwnedBundle(built.bundles[0])
+        versions = [one.lookup.version]
+        table.add(held)
+        versions.append(one.lookup.version)
+        for state in (BundleState.OWNED, BundleState.RELEASING):
+            held.advance(state)
+            versions.append(one.lookup.version)
+        table.discard(held)
+        versions.append(one.lookup.version)
+        assert versions == sorted(set(versions))

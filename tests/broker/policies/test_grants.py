@@ -49,8 +49,15 @@ async def test_grants_are_recalled_once_read_until_they_change() -> None:
         assert grants.are_current(recalled)
         # Those that were read are nobody's to recall.
         assert not grants.are_current(read)
+        versions = [grants.version()]
         await store.set(paths.policies(NAMESPACE), policies("other"))
         await eventually(lambda: grants.recall(TOPIC) is None)
+        versions.append(grants.version())
+        await grants.of(TOPIC)
+        await store.set(paths.tenant("t"), encode({"adminRoles": []}))
+        await eventually(lambda: grants.recall(TOPIC) is None)
+        versions.append(grants.version())
+        assert versions == sorted(set(versions))
         assert not grants.are_current(recalled)
         assert "reader" not in (await grants.of(TOPIC)).namespace.namespace
     finally:

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from broker_ctl.broker.lookup.lookup import Connect, Redirect
+from broker_ctl.broker.lookup.lookup import Answer, Connect, Lookup, Redirect
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BadVersion, BrokerCtlError, MultiFailed, NodeExists, TenantExists
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData, Versioned
 from broker_ctl.store.records.policies import TenantInfo
+from tests.deterministic.judges.answers import ReadyAnswersJudge
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess
 from tests.deterministic.world.topics import NAMESPACE, topics, traffic_of
@@ -34,6 +35,7 @@ class Clients:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._rng = cluster.draws
+        self._ready_answers = ReadyAnswersJudge(cluster.observer)
         self._written: dict[str, set[int]] = {}
         self.writes: dict[str, list[Operation]] = {}
         self.outcomes: dict[str, int] = {}
@@ -66,15 +68,23 @@ class Clients:
         for _ in range(_HOPS):
             if daemon.dependencies is None:
                 return
-            answer = await daemon.call(
-                daemon.dependencies.lookup.find(topic, authoritative=is_authoritative)
-            )
+            lookup = daemon.dependencies.lookup
+            answer = await daemon.call(self._find(lookup, topic, is_authoritative))
             if isinstance(answer, Connect):
                 self._note_known(topic, daemon, answer)
                 return
             assert isinstance(answer, Redirect), "there is no other cluster"
             is_authoritative = answer.is_authoritative
             daemon = self._cluster.by_id[answer.urls.broker_id]
+
+    async def _find(self, lookup: Lookup, topic: Topic, is_authoritative: bool) -> Answer:
+        """Find it; what memory says before and afterwards is judged."""
+        turns = self._cluster.turns
+        self._ready_answers.look(lookup, turns.now_s)
+        try:
+            return await lookup.find(topic, authoritative=is_authoritative)
+        finally:
+            self._ready_answers.look(lookup, turns.now_s)
 
     def _note_known(self, topic: Topic, daemon: DaemonProcess, answer: Connect) -> None:
         observer = self._cluster.observer

@@ -48,12 +48,15 @@ async def test_an_old_answer_is_given_once_more_and_read_again_once(
     store.gate.clear()
     assert [await cache.get("/c/a") for _ in range(5)] == ["1"] * 5
     assert cache.refreshes == 1
+    version = cache.version
     await eventually(lambda: store.reads == 2)
     assert [await cache.get("/c/a") for _ in range(5)] == ["1"] * 5
     clock.time_s += 10
     store.gate.set()
     await eventually(lambda: cache.peek("/c/a") == "2")
     assert (cache.refreshes, cache.loads, cache.misses) == (1, 2, 1)
+    # Whoever keeps what it was given has to know, though no event came.
+    assert cache.version == version + 1
     # Its age counts from the time of the request.
     clock.time_s += 39.9
     assert await cache.get("/c/a") == "2"
@@ -182,3 +185,15 @@ async def test_a_read_that_joined_a_refresh_ends_when_the_cache_is_closed(
     # The task of the refresh is cancelled before its first step.
     await cache.close()
     await eventually(reading.done)
+
+
+async def test_a_refresh_that_finds_the_same_changes_no_version(
+    clock: ManualClock, cache: ValueCache[str]
+) -> None:
+    cache.forget("/c/a")
+    assert await cache.get("/c/a") == "2"
+    version = cache.version
+    clock.time_s += 50
+    assert await cache.get("/c/a") == "2"
+    await eventually(lambda: cache.refreshes == 1 and not cache._reads)
+    assert cache.version == version

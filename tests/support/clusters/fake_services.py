@@ -268,7 +268,8 @@ class MemoryOwnership(Ownership):
 class MemoryLookup(Lookup):
     """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up.
 
-    ``remembered`` is what is answered without waiting.
+    ``remembered`` is what is answered without waiting, and ``knows_rings`` whether it holds for
+    whole bundles, while ``changes`` stays.
     """
 
     def __init__(self, world: World, ownership: MemoryOwnership, cluster: "MemoryCluster") -> None:
@@ -279,6 +280,10 @@ class MemoryLookup(Lookup):
         self.gate: Callable[[], Any] | None = None
         self.refuse: Exception | None = None
         self.remembered: dict[Topic, BrokerUrls] = {}
+        self.knows_rings = False
+        self.is_leased = True
+        self.changes = 0
+        self.recalled = 0
         # Namespaces that live in a peer cluster, and in one that is none.
         self.peers: dict[Namespace, BrokerUrls] = {}
         self.foreign: set[Namespace] = set()
@@ -297,6 +302,20 @@ class MemoryLookup(Lookup):
         if ring is None:
             raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
         return ring.bundle_of(topic)
+
+    @property
+    def version(self) -> int:
+        return self.changes
+
+    def is_allowed(self) -> bool:
+        return self.is_leased
+
+    def recall_ring(self, topic: Topic) -> Ring | None:
+        return self._world.rings.get(topic.namespace) if self.knows_rings else None
+
+    def count_recalled(self, number: int, took_s: float) -> None:
+        assert took_s >= 0
+        self.recalled += number
 
     def recall(self, topic: Topic, *, authoritative: bool) -> Connect | None:
         del authoritative
