@@ -7,9 +7,9 @@ it: from the name of the namespace, by the hash of the topic's name. Whatever is
 way than Pulsar's clients do, or is not here, goes the whole way through `lookups`, which keeps its
 answer here.
 
-An answer holds while the version of everything that it was made of stands, and at most `_LIFE_S`,
-after which it is made anew from entries that caches then refresh. Whether this broker may answer at
-all is asked each time.
+An answer holds while the version of everything that it was made of stands, and for at most
+`ANSWER_LIFE_S`, after which it is made anew from entries that caches then refresh. Whether this
+broker may answer at all is asked each time.
 """
 
 import re
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.api.binary.replies import MOST_ID_BYTES, Parts
-from broker_ctl.broker.lookup.lookup import Lookup
+from broker_ctl.broker.lookup.lookup import ANSWER_LIFE_S, Lookup
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.names import Ring, Topic
 from broker_ctl.security.authorization import Authorization, Client
@@ -37,7 +37,6 @@ _LOOKUP: Final = re.compile(
 )
 _FIXED_BYTES: Final = 4  # before the size of its own part
 _STEPS: Final = frozenset({b".", b".."})  # of a path; no topic has such a name
-_LIFE_S: Final = 1.0
 # Bounds on what strangers could fill: kinds of clients, of questions of one kind, and places for
 # bundles in all.
 _MOST_KINDS: Final = 1_024
@@ -124,7 +123,7 @@ class ReadyAnswers:
         version, now_s = lookup.version + self._authorization.version, self._clock.now_s()
         if version != self._version or now_s >= self._until_s or self._places > _MOST_PLACES:
             self._kinds.clear()
-            self._version, self._until_s, self._places = version, now_s + _LIFE_S, 0
+            self._version, self._until_s, self._places = version, now_s + ANSWER_LIFE_S, 0
         kind = (
             ("", "", False, is_tls)
             if client is None

@@ -4,8 +4,9 @@ import asyncio
 import itertools
 import logging
 import random
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
@@ -278,6 +279,8 @@ class Scope:
 Place = Callable[[Bundle, str], Awaitable[str]]
 
 _LATENCIES_KEPT: Final = 1024
+# How long an answer is given again that nothing has changed meanwhile.
+ANSWER_LIFE_S: Final = 1.0
 # How long a lookup waits for the store that this broker could answer without it, or that gets no
 # answer while the store is away or silent. Reads take a few milliseconds.
 _PATIENCE_S: Final = 0.05
@@ -323,6 +326,35 @@ class LookupStatistics:
     recent_s: tuple[float, ...]
 
 
+class RecentAnswers:
+    """Owners as they were answered last, while the version of all that they were made of stands.
+
+    They live for at most `ANSWER_LIFE_S`: then caches are asked again, which refresh what has aged.
+    """
+
+    def __init__(self) -> None:
+        # The boundaries of a ring, and an answer for each of its bundles.
+        self._by_namespace: dict[Namespace, tuple[Sequence[int], list[Connect | None]]] = {}
+        self._version = -1
+        self._until_s = 0.0
+
+    def find(self, topic: Topic, version: int, now_s: float) -> Connect | None:
+        """The answer for the bundle of a topic, if it was given under this version."""
+        if version != self._version or now_s >= self._until_s:
+            self._by_namespace.clear()
+            self._version, self._until_s = version, now_s + ANSWER_LIFE_S
+            return None
+        found = self._by_namespace.get(topic.namespace)
+        return None if found is None else found[1][bisect_right(found[0], topic.ring_hash)]
+
+    def keep(self, topic: Topic, ring: Ring, answer: Connect) -> None:
+        """Keep an answer that was just found."""
+        ends = ring.boundaries
+        # The last hash of all is the upper end of the last bundle, and has a place of its own.
+        found = self._by_namespace.setdefault(topic.namespace, (ends, [None] * (len(ends) + 1)))
+        found[1][bisect_right(ends, topic.ring_hash)] = answer
+
+
 class Lookup:
     """Answers lookups on this broker."""
 
@@ -352,6 +384,7 @@ class Lookup:
         self._clock = clock
         self._in_flight: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
         self._leader_absence = LeaderAbsence()
+        self._recent_answers = RecentAnswers()
         self._answers = 0
         self._redirects = 0
         self._failures = 0
@@ -413,23 +446,33 @@ class Lookup:
         began_s = self._clock.now_s()
         if not self._authorised.is_allowed():
             return None
+        answer: Connect | Redirect | None
+        answer = self._recent_answers.find(topic, self.version, began_s)
+        if answer is None:
+            answer = self.recall_anew(topic, authoritative=authoritative)
+        if answer is None:
+            return None
+        if isinstance(answer, Connect):
+            self._answers += 1
+        else:
+            self._redirects += 1
+        self._recent_s.append(self._clock.now_s() - began_s)
+        return answer
+
+    def recall_anew(self, topic: Topic, *, authoritative: bool) -> Connect | Redirect | None:
+        """As `recall`, from those who know: policies, ring, owners, the leader."""
         namespace = topic.namespace
         if not self._cluster_router.is_known_local(namespace):
             return None
         ring = self._namespaces.recall_ring(namespace)
         bundle = None if ring is None else ring.bundle_of(topic)
-        if bundle is None:
+        if ring is None or bundle is None:
             return None
-        answer: Connect | Redirect | None
         if (urls := self._ownership.recall_owner(bundle)) is not None:
             answer = Connect(urls)
-            self._answers += 1
-        elif not authoritative and (answer := self._recall_redirect(bundle)) is not None:
-            self._redirects += 1
-        else:
-            return None
-        self._recent_s.append(self._clock.now_s() - began_s)
-        return answer
+            self._recent_answers.keep(topic, ring, answer)
+            return answer
+        return None if authoritative else self._recall_redirect(bundle)
 
     async def find(
         self,

@@ -1,14 +1,9 @@
 """Answers that a broker keeps ready: while their version stands, they are what memory says (I6)."""
 
-from typing import Final
-
-from broker_ctl.broker.lookup.lookup import Connect, Lookup
+from broker_ctl.broker.lookup.lookup import ANSWER_LIFE_S, Connect, Lookup
 from broker_ctl.core.model.names import Topic
 from tests.deterministic.judges.observer import Observer
 from tests.deterministic.world.topics import topics
-
-# As long as `api.binary.ready_answers` keeps one.
-_LIFE_S: Final = 1.0
 
 
 class ReadyAnswersJudge:
@@ -25,10 +20,10 @@ class ReadyAnswersJudge:
         if not lookup.is_allowed():
             return
         version, since_s, said = self._said.get(lookup, (-1, 0.0, {}))
-        if lookup.version != version or now_s - since_s >= _LIFE_S:
+        if lookup.version != version or now_s - since_s >= ANSWER_LIFE_S:
             version, since_s, said = lookup.version, now_s, {}
         for topic in topics():
-            answer = lookup.recall(topic, authoritative=False)
+            answer = lookup.recall_anew(topic, authoritative=False)
             if (before := said.get(topic)) is not None:
                 self.compared += 1
                 if answer != before:
