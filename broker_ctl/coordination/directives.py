@@ -354,6 +354,11 @@ class Moves:
         return self._tree.corrupt
 
     @property
+    def version(self) -> int:
+        """Grows with each change of a record."""
+        return self._tree.version
+
+    @property
     def all(self) -> list[MoveRecord]:
         """All moves, as of the newest read."""
         return list(self._tree.values.values())

@@ -302,6 +302,7 @@ class Election:
         self._state = ElectionState.ELECTING
         self._leadership: Leadership | None = None
         self._leader: LeaderBroker | None = None
+        self.version = 0
         self._czxid = 0
         self._cuts = 0
         self._work: asyncio.Task[None] | None = None
@@ -332,6 +333,11 @@ class Election:
     def leader(self) -> LeaderBroker | None:
         """The leader by the last read; None while unknown."""
         return self._leader
+
+    def _follow(self, leader: LeaderBroker | None) -> None:
+        """Know the leader, or that there is none."""
+        self.version += leader != self._leader
+        self._leader = leader
 
     def on_session_action(self, action: SessionAction) -> None:
         """Listener of the session watcher; without authority the leader steps down at once."""
@@ -372,7 +378,8 @@ class Election:
     async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
         """Take part until cancelled or resigned; run ``lead`` while leading."""
         self._ended.clear()
-        self._state, self._leader = ElectionState.ELECTING, None
+        self._state = ElectionState.ELECTING
+        self._follow(None)
         try:
             stop_watching = await self._node.watch(self._wake.set)
             try:
@@ -386,7 +393,7 @@ class Election:
     def _leave(self) -> None:
         """Queue our node for deletion: no other broker can lead while it exists."""
         self._step_down()
-        self._leader = None
+        self._follow(None)
         if not self.is_resigned:
             self._state = ElectionState.ELECTING
         self._node.queue_deletion()
@@ -435,9 +442,9 @@ class Election:
             self._wake.set()
             return None
         if node is None:
-            self._leader = None
+            self._follow(None)
             return ElectionEvent.FREE
-        self._leader = self._node.leader_of(node)
+        self._follow(self._node.leader_of(node))
         is_mine = self._node.is_ours(node)
         return (
             ElectionEvent.MINE
@@ -512,7 +519,8 @@ class Election:
         # deleted.
         if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
-        self._leader, self._czxid = self._own, claimed.czxid
+        self._follow(self._own)
+        self._czxid = claimed.czxid
         self._giving_way.on_elected()
         self._leadership = Leadership(self._election_name, claimed.epoch, self._watcher.check)
         return True

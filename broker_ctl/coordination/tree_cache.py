@@ -104,6 +104,7 @@ class TreeCache(Generic[T]):
         self._stops: list[Callable[[], None]] = []
         self._tasks = TaskScope(f"copy of {root}")
         self.corrupt = 0
+        self.version = 0
 
     async def start(self) -> None:
         """Watch, then read, so that no change in between is missed."""
@@ -196,6 +197,7 @@ class TreeCache(Generic[T]):
         # From here on nothing fails: no change that was taken in goes unreported.
         for name in gone:
             del self._values[name]
+            self.version += 1
         changed = [name for name, node in zip(names, nodes, strict=True) if self._take(name, node)]
         return [*sorted(gone), *changed]
 
@@ -213,4 +215,6 @@ class TreeCache(Generic[T]):
             self._values.pop(name, None)
         else:
             self._values[name] = value
-        return value != before
+        is_changed = value != before
+        self.version += is_changed
+        return is_changed

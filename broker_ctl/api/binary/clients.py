@@ -38,8 +38,8 @@ class ReadyLookups(Protocol):
         """The time on the clock of `count_ready`."""
         ...
 
-    def count_ready(self, number: int, began_s: float) -> None:
-        """Count lookups that were answered by them since then."""
+    def count_ready(self, began_s: float) -> None:
+        """Count the lookups that they have answered since then."""
         ...
 
 

@@ -186,7 +186,7 @@ class BinaryConnection(asyncio.Protocol):
         """
         workers, next_command = self._clients.workers, self._frames.next
         find = self._ready_answers()
-        began_s, answered = self._clients.ready.now_s(), 0
+        began_s, is_answered = self._clients.ready.now_s(), False
         try:
             for _ in range(COMMANDS_A_TURN):
                 if not self._has_room or not workers.has_room:
@@ -197,7 +197,7 @@ class BinaryConnection(asyncio.Protocol):
                     return True
                 if find is not None and (frame := find(command)) is not None:
                     self._send(frame)
-                    answered += 1
+                    is_answered = True
                     continue
                 self._take(command)
                 if self._conversation.state is ConversationState.CLOSED:
@@ -205,8 +205,8 @@ class BinaryConnection(asyncio.Protocol):
                 # Whatever it was, the next one is judged by what it has made of this client.
                 find = self._ready_answers()
         finally:
-            if answered:
-                self._clients.ready.count_ready(answered, began_s)
+            if is_answered:
+                self._clients.ready.count_ready(began_s)
         return False
 
     def _ready_answers(self) -> Callable[[bytes], bytes | None] | None:

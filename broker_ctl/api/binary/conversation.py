@@ -254,7 +254,8 @@ class Conversation:
         return self._rules.wall_ms() / 1000
 
     def _is_expired(self) -> bool:
-        return self.credentials.is_expired(self._now_s)
+        credentials = self.credentials
+        return credentials.can_expire and credentials.is_expired(self._now_s)
 
     def _challenge(self) -> Challenge | Leave:
         if not self.credentials.can_refresh:

@@ -75,10 +75,11 @@ class Lookups:
         """The time on the clock of `count_ready`."""
         return self._dependencies.clock.now_s()
 
-    def count_ready(self, number: int, began_s: float) -> None:
-        """Count lookups that were answered by them since then."""
-        self._dependencies.lookup.count_recalled(number, self.now_s() - began_s)
-        self._commands.add(CommandType.LOOKUP.name, _OK, amount=number)
+    def count_ready(self, began_s: float) -> None:
+        """Count the lookups that they have answered since then."""
+        connects, redirects = self._ready.take_counts()
+        self._dependencies.lookup.count_recalled(connects, redirects, self.now_s() - began_s)
+        self._commands.add(CommandType.LOOKUP.name, _OK, amount=connects + redirects)
 
     def recall(self, request: LookupRequest) -> bytes | None:
         """The frame that answers it, if memory has it; None: `answer` finds it, or the error."""
@@ -99,7 +100,7 @@ class Lookups:
         if found is None:
             return None
         self._commands.add(request.kind.name, _OK)
-        if isinstance(known, Connect) and self._may_look_up_all(client, topic):
+        if self._may_look_up_all(client, topic):
             parts = replies.located_parts(
                 found.how, found.there, is_authoritative=found.is_authoritative
             )

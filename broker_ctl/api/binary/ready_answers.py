@@ -1,11 +1,11 @@
 """Answers to warm lookups, in bytes: one for each bundle, without its request's id.
 
-Most LOOKUPs are for a topic of a bundle whose owner is in memory. Their answer depends on nothing
-but the bundle, the listener that the client names, and whether it came over TLS. Here it is found
-without an object of protobuf, without a `Topic`, and without a word to any of the parts that know
-it: from the name of the namespace, by the hash of the topic's name. Whatever is written in another
-way than Pulsar's clients do, or is not here, goes the whole way through `lookups`, which keeps its
-answer here.
+Most LOOKUPs are for a topic of a bundle of which memory knows the owner, or that it has none and
+the leader has to be asked. Their answer depends on nothing but the bundle, the listener that the
+client names, and whether it came over TLS. Here it is found without an object of protobuf, without
+a `Topic`, and without a word to any of the parts that know it: from the name of the namespace, by
+the hash of the topic's name. Whatever is written in another way than Pulsar's clients do, or is not
+here, goes the whole way through `lookups`, which keeps its answer here.
 
 An answer holds while the version of everything that it was made of stands, and for at most
 `ANSWER_LIFE_S`, after which it is made anew from entries that caches then refresh. Whether this
@@ -48,11 +48,16 @@ _Bundles = tuple[Sequence[int], list[Parts | None]]
 
 
 class AnswersOf:
-    """The answers for one kind of client, by what it asks beside the topic, and by namespace."""
+    """The answers for one kind of client, by what it asks beside the topic, and by namespace.
 
-    __slots__ = ("_by_question",)
+    Args:
+        counts: how many were given, with an owner and with a redirect.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_question", "_counts")
+
+    def __init__(self, counts: list[int]) -> None:
+        self._counts = counts
         self._by_question: dict[bytes, dict[bytes, _Bundles]] = {}
 
     def find(self, command: bytes) -> bytes | None:
@@ -74,7 +79,8 @@ class AnswersOf:
         parts = answers[bisect_right(ends, zlib.crc32(topic))]
         if parts is None:
             return None
-        heads, tail = parts
+        heads, tail, is_redirect = parts
+        self._counts[is_redirect] += 1
         return heads[len(request_id)] + request_id + tail
 
     def keep(self, command: bytes, topic: Topic, ring: Ring, parts: Parts) -> int:
@@ -111,6 +117,13 @@ class ReadyAnswers:
         self._version = -1
         self._until_s = 0.0
         self._places = 0
+        self._counts = [0, 0]
+
+    def take_counts(self) -> tuple[int, int]:
+        """How many were answered since the last call: with an owner, and with a redirect."""
+        connects, redirects = self._counts
+        self._counts[:] = 0, 0
+        return connects, redirects
 
     def of(self, client: Client | None, *, is_tls: bool) -> AnswersOf | None:
         """The answers for such clients; None: this broker may not answer now.
@@ -133,7 +146,7 @@ class ReadyAnswers:
         if found is None:
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds.clear()
-            found = self._kinds[kind] = AnswersOf()
+            found = self._kinds[kind] = AnswersOf(self._counts)
         return found
 
     def keep(

@@ -145,8 +145,9 @@ _AUTHORITATIVE_BYTES: Final = 2
 # The longest id of a request that is not made into a number, as a varint.
 MOST_ID_BYTES: Final = 5
 
-# The bytes before a request's id, by the number of bytes that it has, and those behind it.
-Parts = tuple[Sequence[bytes], bytes]
+# The bytes before a request's id, by the number of bytes that it has, those behind it, and whether
+# they are a redirect.
+Parts = tuple[Sequence[bytes], bytes, bool]
 # A reason may quote what a client sent; it need not be sent back in full.
 _MAX_REASON_CHARACTERS: Final = 500
 
@@ -224,7 +225,7 @@ def located_parts(how: LookupType, there: LookupUrls, *, is_authoritative: bool)
         whole = located(1 << 7 * (size - 1), how, there, is_authoritative=is_authoritative)
         heads.append(whole[: -size - _AUTHORITATIVE_BYTES])
         tail = whole[-_AUTHORITATIVE_BYTES:]
-    return tuple(heads), tail
+    return tuple(heads), tail, how is LookupType.REDIRECT
 
 
 def partitions(request_id: int, count: int) -> bytes:

@@ -326,19 +326,22 @@ class LookupStatistics:
     recent_s: tuple[float, ...]
 
 
+# The boundaries of a ring, and an answer for each of its bundles.
+_Answers = tuple[Sequence[int], list[Connect | Redirect | None]]
+
+
 class RecentAnswers:
-    """Owners as they were answered last, while the version of all that they were made of stands.
+    """What was answered for bundles last, while the version of all that they were made of stands.
 
     They live for at most `ANSWER_LIFE_S`: then caches are asked again, which refresh what has aged.
     """
 
     def __init__(self) -> None:
-        # The boundaries of a ring, and an answer for each of its bundles.
-        self._by_namespace: dict[Namespace, tuple[Sequence[int], list[Connect | None]]] = {}
+        self._by_namespace: dict[Namespace, _Answers] = {}
         self._version = -1
         self._until_s = 0.0
 
-    def find(self, topic: Topic, version: int, now_s: float) -> Connect | None:
+    def find(self, topic: Topic, version: int, now_s: float) -> Connect | Redirect | None:
         """The answer for the bundle of a topic, if it was given under this version."""
         if version != self._version or now_s >= self._until_s:
             self._by_namespace.clear()
@@ -347,7 +350,7 @@ class RecentAnswers:
         found = self._by_namespace.get(topic.namespace)
         return None if found is None else found[1][bisect_right(found[0], topic.ring_hash)]
 
-    def keep(self, topic: Topic, ring: Ring, answer: Connect) -> None:
+    def keep(self, topic: Topic, ring: Ring, answer: Connect | Redirect) -> None:
         """Keep an answer that was just found."""
         ends = ring.boundaries
         # The last hash of all is the upper end of the last bundle, and has a place of its own.
@@ -416,13 +419,18 @@ class Lookup:
 
     @property
     def version(self) -> int:
-        """Grows with each change of what a `Connect` of `recall` is made of.
+        """Grows with each change of what the answers of `recall` are made of.
 
         Not with time: `is_allowed` may end without a change, and caches refresh what has aged.
         """
-        return (
-            self._cluster_router.version + self._namespaces.cache.version + self._ownership.version
+        changes = (
+            self._cluster_router.version
+            + self._namespaces.cache.version
+            + self._ownership.version
+            + self._cluster.version
         )
+        # Whether this broker leads is no number that grows: so it is a digit of its own.
+        return 2 * changes + (self._placement() is None)
 
     def is_allowed(self) -> bool:
         """Whether this broker may answer at this moment."""
@@ -432,9 +440,11 @@ class Lookup:
         """The ring that a topic is on, if memory has it."""
         return self._namespaces.recall_ring(topic.namespace)
 
-    def count_recalled(self, number: int, took_s: float) -> None:
+    def count_recalled(self, connects: int, redirects: int, took_s: float) -> None:
         """Count lookups that were answered by what `recall` said before, together in this time."""
-        self._answers += number
+        self._answers += connects
+        self._redirects += redirects
+        number = connects + redirects
         self._recent_s.extend(itertools.repeat(took_s / number, min(number, _LATENCIES_KEPT)))
 
     def recall(self, topic: Topic, *, authoritative: bool) -> Connect | Redirect | None:
@@ -446,12 +456,13 @@ class Lookup:
         began_s = self._clock.now_s()
         if not self._authorised.is_allowed():
             return None
-        answer: Connect | Redirect | None
         answer = self._recent_answers.find(topic, self.version, began_s)
-        if answer is None:
-            answer = self.recall_anew(topic, authoritative=authoritative)
-        if answer is None:
-            return None
+        if answer is None or (authoritative and isinstance(answer, Redirect)):
+            found = self.recall_anew(topic, authoritative=authoritative)
+            if found is None:
+                return None
+            ring, answer = found
+            self._recent_answers.keep(topic, ring, answer)
         if isinstance(answer, Connect):
             self._answers += 1
         else:
@@ -459,20 +470,21 @@ class Lookup:
         self._recent_s.append(self._clock.now_s() - began_s)
         return answer
 
-    def recall_anew(self, topic: Topic, *, authoritative: bool) -> Connect | Redirect | None:
+    def recall_anew(
+        self, topic: Topic, *, authoritative: bool
+    ) -> tuple[Ring, Connect | Redirect] | None:
         """As `recall`, from those who know: policies, ring, owners, the leader."""
         namespace = topic.namespace
         if not self._cluster_router.is_known_local(namespace):
             return None
         ring = self._namespaces.recall_ring(namespace)
-        bundle = None if ring is None else ring.bundle_of(topic)
-        if ring is None or bundle is None:
+        if ring is None:
             return None
+        bundle = ring.bundle_of(topic)
         if (urls := self._ownership.recall_owner(bundle)) is not None:
-            answer = Connect(urls)
-            self._recent_answers.keep(topic, ring, answer)
-            return answer
-        return None if authoritative else self._recall_redirect(bundle)
+            return ring, Connect(urls)
+        redirect = None if authoritative else self._recall_redirect(bundle)
+        return None if redirect is None else (ring, redirect)
 
     async def find(
         self,

@@ -219,8 +219,16 @@ class Ownership:
 
     @property
     def version(self) -> int:
-        """Grows with each change of what `recall_owner` answers from."""
-        return self._owned_bundles.version + self._dependencies.owners.cache.version
+        """Grows with each change of what `recall_owner` and `is_known_free` answer from.
+
+        What is not free for a while is free later without a change.
+        """
+        dependencies = self._dependencies
+        return (
+            self._owned_bundles.version
+            + dependencies.owners.cache.version
+            + dependencies.moves.version
+        )
 
     def recall_owner(self, bundle: Bundle) -> BrokerUrls | None:
         """The addresses of the owner, if memory has them; None: `owner_of` decides.

@@ -226,6 +226,13 @@ class LiveCluster:
         self._watcher = watcher
         self._others = others
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of who is alive, where, and who leads."""
+        registries = (self._registry, self._others)
+        changes = sum(each.version for each in registries if each is not None)
+        return changes + self._election.version
+
     def broker_ids(self) -> list[str]:
         """Live brokers, sorted."""
         registries = (self._registry, self._others)

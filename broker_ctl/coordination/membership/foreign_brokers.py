@@ -136,6 +136,11 @@ class ForeignBrokers:
             f"{', '.join(sorted(old))}; upgrade the brokers, or only observe (pulsarAct=false)"
         )
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of the set."""
+        return self._tree.version
+
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` when the set has changed; returns a function that stops it."""
         return self._tree.listen(listener)

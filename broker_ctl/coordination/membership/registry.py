@@ -170,6 +170,11 @@ class Registry:
         """Live brokers by id, this one included."""
         return dict(self._tree.values)
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of the set."""
+        return self._tree.version
+
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` when the set has changed; returns a function that stops it."""
         return self._tree.listen(listener)

@@ -32,7 +32,7 @@ def body(topic: str, request_id: int, **more: Any) -> bytes:
 
 
 def kept(command: bytes, topic: str) -> AnswersOf:
-    answers = AnswersOf()
+    answers = AnswersOf([0, 0])
     parts = replies.located_parts(LookupType.CONNECT, THERE, is_authoritative=True)
     assert answers.keep(command, Topic.parse(topic), RING, parts) == len(RING.boundaries) + 1
     return answers

@@ -50,8 +50,8 @@ class Inside:
     def now_s(self) -> float:
         return 0.0
 
-    def count_ready(self, number: int, began_s: float) -> None:
-        raise AssertionError(f"{number} since {began_s}")
+    def count_ready(self, began_s: float) -> None:
+        raise AssertionError(f"since {began_s}")
 
     async def _answer(self, request: LookupRequest) -> bytes:
         assert request.kind is CommandType.LOOKUP

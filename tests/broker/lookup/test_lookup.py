@@ -60,6 +60,11 @@ class KnownCluster(LiveCluster):
     broker: MemoryBroker
     leads: MemoryBroker | None = None
 
+    @property
+    def version(self) -> int:
+        leads = 0 if self.leads is None else 1 + self.broker_ids().index(self.leads.broker_id)
+        return 1_000 * self.broker.registry.version + leads
+
     def broker_ids(self) -> list[str]:
         return sorted(self.broker.registry.peers)
 

@@ -49,6 +49,11 @@ async def test_memory_redirects_to_the_leader_as_a_lookup_does() -> None:
         assert one.lookup.statistics().redirects == 2
         # An authoritative lookup acquires, which takes time.
         assert one.lookup.recall(topic, authoritative=True) is None
+        # The answer that was kept ends with this broker's own leadership.
+        one.chooser = Chooser(two.broker)
+        assert one.lookup.recall(topic, authoritative=False) is None
+        one.chooser = None
+        assert one.lookup.recall(topic, authoritative=False) == found
         # The leader chooses, which takes time too.
         two.chooser = Chooser(one.broker)
         two.cluster.leads = two.broker
@@ -99,8 +104,11 @@ async def test_memory_redirects_to_nobody_while_a_bundle_moves() -> None:
         await one.lookup.find(topic)
         await one.broker.store.create("/epoch")
         move = MoveNode("m1", bundle, 1, "b0:8080", 1, "b1:8080", 0, 0)
+        assert one.lookup.recall(topic, authoritative=False) is not None
+        version = one.lookup.version
         await one.broker.moves.begin(move, Check("/epoch", 0))
         await eventually(lambda: one.broker.moves.of(bundle))
+        assert one.lookup.version > version
         assert one.lookup.recall(topic, authoritative=False) is None
 
 

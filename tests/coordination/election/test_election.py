@@ -145,6 +145,30 @@ async def test_when_the_leader_s_session_ends_another_leads_under_a_higher_epoch
 
 
 @in_virtual_time
+async def test_whoever_follows_another_leader_than_before_has_another_version() -> None:
+    async with candidates(3) as all_:
+        for one in all_:
+            one.stand()
+        first = await elected(all_)
+        follower, other = (one for one in all_ if one is not first)
+        versions = [follower.election.version]
+        await elected(all_)
+        assert follower.election.version == versions[0]
+        first.party.expire()
+        await eventually(lambda: follower.election.leader != first.election._own)
+        versions.append(follower.election.version)
+        await eventually(lambda: follower.leads or other.leads)
+        await eventually(lambda: follower.election.leader is not None)
+        versions.append(follower.election.version)
+        await follower.tasks.close()
+        assert follower.election.leader is None
+        versions.append(follower.election.version)
+        assert versions == sorted(versions)
+        assert versions[0] < versions[1]
+        assert versions[2] < versions[3]
+
+
+@in_virtual_time
 async def test_a_deposed_leader_s_transaction_is_refused() -> None:
     async with candidates(2) as all_:
         for one in all_:

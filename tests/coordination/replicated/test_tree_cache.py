@@ -43,15 +43,20 @@ async def test_children_values_and_their_ends_are_followed() -> None:
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {}
+        versions = [tree.version]
         await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
         await eventually(lambda: tree.values == {"a": "1"})
+        versions.append(tree.version)
         await writer.store.set(f"{ROOT}/a", b"2")
         await eventually(lambda: tree.values == {"a": "2"})
+        versions.append(tree.version)
         # What lies deeper is not ours.
         await writer.store.create(f"{ROOT}/a/below", b"3")
         await writer.store.delete(f"{ROOT}/a/below")
         await writer.store.delete(f"{ROOT}/a")
         await eventually(lambda: tree.values == {})
+        versions.append(tree.version)
+        assert versions == sorted(set(versions))
         await tree.close()
 
 
@@ -95,14 +100,17 @@ async def test_changes_during_an_outage_are_read_after_it() -> None:
         tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
+        version = tree.version
         reader.store.disconnect()
         await writer.store.delete(f"{ROOT}/a")
         await writer.store.set(f"{ROOT}/b", b"2")
         await writer.store.create(f"{ROOT}/c", b"1")
         await asyncio.sleep(5.0)
         assert tree.values == {"a": "1", "b": "1"}, "old, and better than nothing"
+        assert tree.version == version
         reader.store.reconnect()
         await eventually(lambda: tree.values == {"b": "2", "c": "1"})
+        assert tree.version == version + 3
         await tree.close()
 
 

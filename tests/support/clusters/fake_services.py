@@ -313,9 +313,9 @@ class MemoryLookup(Lookup):
     def recall_ring(self, topic: Topic) -> Ring | None:
         return self._world.rings.get(topic.namespace) if self.knows_rings else None
 
-    def count_recalled(self, number: int, took_s: float) -> None:
+    def count_recalled(self, connects: int, redirects: int, took_s: float) -> None:
         assert took_s >= 0
-        self.recalled += number
+        self.recalled += connects + redirects
 
     def recall(self, topic: Topic, *, authoritative: bool) -> Connect | None:
         del authoritative
