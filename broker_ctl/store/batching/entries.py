@@ -246,6 +246,10 @@ class Settling:
         self._began_s = 0.0
         self._quota = _FIRST
 
+    def is_behind(self, request_class: RequestClass) -> bool:
+        """Whether callers of a class wait for answers that are there."""
+        return bool(self._queues[request_class])
+
     def put(self, request_class: RequestClass, batch: Sequence[Any], settle: Settle) -> None:
         """Queue these; they are settled after all of their class that was queued earlier."""
         self._queues[request_class].append((batch, settle))
@@ -303,6 +307,73 @@ OVERHEAD_BYTES: Final = 64
 Compatibility = tuple[tuple[Check, ...], bool]
 
 
+class Awaited(Protocol):
+    """What of a future a request needs."""
+
+    def done(self) -> bool:
+        """Whether there is an answer, or nobody waits for it any more."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """Answer."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Fail."""
+        ...
+
+
+class ReadsTogether:
+    """The answers of reads that one caller awaits together, in one future.
+
+    A future for each would cost as much as the read: the loop calls back for every one of them.
+
+    Attributes:
+        answers: in their order.
+        failures: by their numbers.
+        future: done with the last answer, or once the caller has given up.
+    """
+
+    def __init__(self, count: int, future: "asyncio.Future[None]") -> None:
+        self.answers: list[Any] = [None] * count
+        self.failures: dict[int, BaseException] = {}
+        self.future = future
+        self._left = count
+
+    def count_down(self) -> None:
+        """One of them has ended."""
+        self._left -= 1
+        if not self._left and not self.future.done():
+            self.future.set_result(None)
+
+
+class ReadOfSeveral:
+    """One of them, by its number: see `Awaited`."""
+
+    __slots__ = ("_is_done", "_number", "_together")
+
+    def __init__(self, together: ReadsTogether, number: int) -> None:
+        self._together = together
+        self._number = number
+        self._is_done = False
+
+    def done(self) -> bool:
+        """See `Awaited.done`."""
+        return self._is_done or self._together.future.done()
+
+    def set_result(self, result: Any, /) -> None:
+        """See `Awaited.set_result`."""
+        self._is_done = True
+        self._together.answers[self._number] = result
+        self._together.count_down()
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """See `Awaited.set_exception`."""
+        self._is_done = True
+        self._together.failures[self._number] = exception
+        self._together.count_down()
+
+
 class BatchEntry:
     """One request: it waits for its turn on its paths, then for its batch, then for its answer.
 
@@ -317,7 +388,7 @@ class BatchEntry:
 
     __slots__ = ()
 
-    future: "asyncio.Future[Any]"
+    future: Awaited
     made_s: float
     size_bytes: float
     weight: int
@@ -350,7 +421,7 @@ class ReadEntry(Read, BatchEntry):
         self,
         path: str,
         aspect: Aspect,
-        future: "asyncio.Future[Any]",
+        future: Awaited,
         made_s: float,
         put: Callable[["ReadEntry"], None],
     ) -> None:

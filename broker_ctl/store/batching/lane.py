@@ -260,10 +260,12 @@ class Lane(Generic[E]):
         window: Window,
         *,
         is_eager: bool,
+        is_settling: Callable[[], bool],
         cut: Callable[[deque[E], int], list[E]],
         send: Callable[[list[E]], None],
     ) -> None:
         self._rules = rules
+        self._is_settling = is_settling
         self._window = window
         self._is_eager = is_eager
         # Batches in flight up to which a request does not wait for others.
@@ -295,7 +297,7 @@ class Lane(Generic[E]):
         if self._soon is not None:
             return
         if (
-            (rules.is_adaptive and self.in_flight < self._at_once)
+            (rules.is_adaptive and self.in_flight < self._at_once and not self._gathers)
             or len(queue) >= rules.max_operations
             or self._size_bytes >= self._max_bytes
         ):
@@ -316,7 +318,18 @@ class Lane(Generic[E]):
         """
         if self._queue or self._is_burst or not self._rules.is_adaptive:
             return False
-        return not self.in_flight or (self._is_eager and self._room() > 0)
+        return not self.in_flight or (
+            self._is_eager and not self._is_settling() and self._room() > 0
+        )
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether more will wait soon, and a reply will come: callers are still to be woken.
+
+        Each turn wakes a few. If what they ask for left with that turn, thousands of callers would
+        share batches of a handful, and the work of a batch would be theirs alone.
+        """
+        return self.in_flight > 0 and self._is_settling()
 
     def enter_alone(self) -> None:
         """Count a request that its caller sends now; `on_reply` has to follow."""
@@ -340,7 +353,7 @@ class Lane(Generic[E]):
         """Handle the reply to a batch of this lane: send the next batch if it is due."""
         self.in_flight -= 1
         self.operations -= operations
-        if self._queue and (self._rules.is_adaptive or self._is_due):
+        if self._queue and (self._is_due or (self._rules.is_adaptive and not self._gathers)):
             self._flush()
         if self.neighbour is not None:
             self.neighbour.on_neighbour_reply()
@@ -350,7 +363,7 @@ class Lane(Generic[E]):
 
         The connection has room, so it is as good a moment to send as a reply of this lane.
         """
-        if self._rules.is_adaptive and self._queue:
+        if self._rules.is_adaptive and self._queue and not self._gathers:
             self._flush()
 
     def discard(self, entry: E) -> None:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Final, TypeVar
 
 from broker_ctl.errors import StoreError
@@ -36,6 +37,7 @@ class Reads:
             self._most_reply_bytes,
             window,
             is_eager=shared.request_class is not RequestClass.BULK,
+            is_settling=partial(shared.settling.is_behind, shared.request_class),
             cut=self._cut,
             send=self._start,
         )

@@ -17,10 +17,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from broker_ctl.clock import Clock
-from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.batch_rules import BatchMetrics, BatchRules
-from broker_ctl.store.batching.entries import PathOrder, ReadEntry, Settling, WriteEntry
+from broker_ctl.store.batching.entries import (
+    PathOrder,
+    ReadEntry,
+    ReadOfSeveral,
+    ReadsTogether,
+    Settling,
+    WriteEntry,
+)
 from broker_ctl.store.batching.lane import (
     AdaptiveWindow,
     Backpressure,
@@ -145,21 +151,21 @@ class BatchedStore(ForwardingStore):
         """See `MetadataStore.get_many`; the reads are batched with those of other callers."""
         for path in paths:
             validate(path)
-        futures: list[asyncio.Future[Any]] = []
+        if not paths:
+            return []
+        together = ReadsTogether(len(paths), asyncio.get_running_loop().create_future())
+        reads, made_s = self._lanes[REQUEST_CLASS.get()].reads, self._clock.now_s()
         try:
-            futures.extend(self._read(path, Aspect.NODE) for path in paths)
-            if futures:
-                await asyncio.wait(futures)
-        except (asyncio.CancelledError, StoreError):
-            # Even if only some were accepted: no caller will await their outcome.
-            for future in futures:
-                if not future.cancel():
-                    future.exception()
-            raise
-        failures = [error for future in futures if (error := future.exception()) is not None]
-        if failures:
-            raise failures[0]
-        return [future.result() for future in futures]
+            for number, path in enumerate(paths):
+                one = ReadOfSeveral(together, number)
+                self._enter(ReadEntry(path, Aspect.NODE, one, made_s, reads.put), reads)
+            await together.future
+        finally:
+            # Even if only some were accepted: no caller will await the answers of the others.
+            together.future.cancel()
+        if together.failures:
+            raise together.failures[min(together.failures)]
+        return together.answers
 
     async def exists(self, path: str) -> Stat | None:
         """See `MetadataStore.exists`."""
@@ -254,11 +260,14 @@ class BatchedStore(ForwardingStore):
     def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         reads = self._lanes[REQUEST_CLASS.get()].reads
-        entry = ReadEntry(path, aspect, loop.create_future(), self._clock.now_s(), reads.put)
+        future: asyncio.Future[Any] = loop.create_future()
+        self._enter(ReadEntry(path, aspect, future, self._clock.now_s(), reads.put), reads)
+        return future
+
+    def _enter(self, entry: ReadEntry, reads: Reads) -> None:
         self._waiting.add(entry)
-        if self._order.acquire_shared(path) or self._order.enter(entry):
+        if self._order.acquire_shared(entry.path) or self._order.enter(entry):
             reads.put(entry)
-        return entry.future
 
     def _write(
         self,
@@ -269,13 +278,14 @@ class BatchedStore(ForwardingStore):
     ) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         writes = self._lanes[REQUEST_CLASS.get()].writes
-        future, made_s = loop.create_future(), self._clock.now_s()
+        future: asyncio.Future[Any] = loop.create_future()
+        made_s = self._clock.now_s()
         entry = WriteEntry(operations, future, made_s, writes.put, is_transaction=is_transaction)
         entry.makes_parents = makes_parents
         self._waiting.add(entry)
         if self._order.enter(entry):
             writes.put(entry)
-        return entry.future
+        return future
 
     def _leave(self, entry: ReadEntry | WriteEntry) -> None:
         """Release the paths of ``entry``, and queue the entries that waited for them."""

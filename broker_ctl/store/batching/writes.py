@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from broker_ctl.errors import (
     Ambiguous,
@@ -66,6 +67,7 @@ class Writes:
             rules.max_bytes,
             window,
             is_eager=shared.request_class is not RequestClass.BULK,
+            is_settling=partial(shared.settling.is_behind, shared.request_class),
             cut=self._cut,
             send=self._start,
         )

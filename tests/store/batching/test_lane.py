@@ -25,6 +25,7 @@ class Track:
 
     rules: BatchRules
     is_eager: bool = False
+    is_settling: bool = False
     left: list[tuple[float, list[str]]] = field(default_factory=list)
     put_s: dict[str, float] = field(default_factory=dict)
     waits_s: list[float] = field(default_factory=list)
@@ -37,6 +38,7 @@ class Track:
             MOST_BYTES,
             window,
             is_eager=self.is_eager,
+            is_settling=lambda: self.is_settling,
             cut=self._cut,
             send=self._send,
         )
@@ -130,6 +132,36 @@ async def test_an_urgent_lane_waits_for_no_reply_until_three_batches_are_on_thei
     assert track.batches() == ["a", "b", "c"]
     track.reply()
     assert track.batches() == ["a", "b", "c", "de"]
+
+
+@in_virtual_time
+async def test_while_callers_are_still_to_be_woken_requests_wait_for_one_another() -> None:
+    track = Track(BatchRules(max_delay_s=0.005), is_eager=True, is_settling=True)
+    # Nothing is on its way, and no reply would come.
+    track.put("a")
+    await asyncio.sleep(0)
+    assert track.batches() == ["a"]
+    track.put("b")
+    await asyncio.sleep(0.001)
+    assert not track.lane.is_open
+    track.put("c")
+    track.lane.on_neighbour_reply()
+    assert track.batches() == ["a"]
+    track.reply()
+    assert track.batches() == ["a", "bc"]
+    track.put("d")
+    await asyncio.sleep(0.004)
+    assert track.batches() == ["a", "bc"]
+    await asyncio.sleep(0.002)
+    assert track.batches() == ["a", "bc", "d"]
+    # Two are on their way: the reply to one is not the last chance.
+    track.put("e")
+    track.reply()
+    assert track.batches() == ["a", "bc", "d"]
+    track.is_settling = False
+    assert track.lane.is_open is False
+    track.reply()
+    assert track.batches() == ["a", "bc", "d", "e"]
 
 
 @in_virtual_time
