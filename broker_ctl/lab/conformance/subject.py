@@ -12,10 +12,10 @@ from broker_ctl import codec
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Bundle, BundleRange, Namespace
-from broker_ctl.dataplane.stream_listener import StreamListener
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.lab.stream_listener import StreamListener
 
 # Stub of the daemon, from which the broker process under test pulls its authority.
 

@@ -43,8 +43,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from broker_ctl.addresses import Server, look_up
 from broker_ctl.core.partitions.values import TopicPartition
-from broker_ctl.dataplane.stream_listener import StreamListener
 from broker_ctl.lab.replication.log import LogRecord
+from broker_ctl.lab.stream_listener import StreamListener
 from broker_ctl.security.certificates.peer_certificate import replica_broker_uri
 
 # The network of simulated broker processes and their clients: frames of bytes, both ways.

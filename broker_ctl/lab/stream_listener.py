@@ -5,10 +5,12 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from broker_ctl.api.http.limits.acceptor import PlainPorts
+from broker_ctl.api.http.limits.handshakes import Handshakes
 from broker_ctl.tasks import TaskScope
 
 _LIMIT_BYTES: Final = 1 << 16
-_HANDSHAKE_S: Final = 10.0
+_BACKLOG: Final = 100
 
 # Serves one connection; when it returns, the connection is closed.
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -16,6 +18,8 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, An
 
 class StreamListener:
     """Listens from `open` until `close`. ``len`` is the number of connections that are served.
+
+    Handshakes are bounded as they are at the ports of clients.
 
     Args:
         owner: of the tasks, for the log.
@@ -26,7 +30,9 @@ class StreamListener:
         self._serve = serve
         self._limit_bytes = limit_bytes
         self._tasks = TaskScope(owner)
-        self._server: asyncio.Server | None = None
+        self._plain = PlainPorts(owner)
+        self._handshakes = Handshakes()
+        self._is_open = False
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -37,30 +43,24 @@ class StreamListener:
         Raises:
             OSError: the address is taken, or not ours.
         """
-        self._server = await asyncio.start_server(
-            self._take,
-            host,
-            port,
-            limit=self._limit_bytes,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else _HANDSHAKE_S,
-        )
+        if tls is None:
+            await self._plain.listen(self._make, host, port, _BACKLOG)
+        else:
+            await self._handshakes.listen(self._make, tls, host, port, _BACKLOG)
+        self._is_open = True
 
     async def close(self) -> None:
         """Accept no more connections, and close those that are served."""
-        if self._server is not None:
-            loop = asyncio.get_running_loop()
-            for listening in self._server.sockets:
-                loop.remove_reader(listening)
-            # An accepted socket becomes a connection in the next iteration of the loop; if the
-            # server is closed by then it does not, and the socket would stay open (CPython 3.11,
-            # `Server._attach`).
-            await asyncio.sleep(0)
-            self._server.close()
+        self._is_open = False
+        await self._plain.close()
+        await self._handshakes.close()
         await self._tasks.close()
 
+    def _make(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(self._limit_bytes), self._take)
+
     def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None or not self._server.is_serving():
+        if not self._is_open:
             # It was accepted before the port was closed.
             writer.transport.abort()
             return

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.dataplane.stream_listener import StreamListener
+from broker_ctl.lab.stream_listener import StreamListener
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
 
