@@ -12,9 +12,18 @@ import asyncio
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from broker_ctl.settings.addresses import reached_at
+LOCALHOST: Final = "127.0.0.1"
+
+
+def reached_at(host: str) -> str:
+    """The name or address to connect to for a host: of those of ``localhost`` one alone.
+
+    Where it is ``::1`` too, another user of the machine may listen there at the same port, and
+    would get what is meant for the listener on 127.0.0.1.
+    """
+    return LOCALHOST if host == "localhost" else host
 
 
 @dataclass(frozen=True, slots=True)

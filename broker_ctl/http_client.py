@@ -13,8 +13,8 @@ from aiohttp.abc import ResolveResult
 from yarl import URL
 
 from broker_ctl import codec
+from broker_ctl.addresses import reached_at
 from broker_ctl.errors import CertificateRefused, CorruptRecord, HttpError
-from broker_ctl.settings.addresses import reached_at
 from broker_ctl.tracing.spans import TRACEPARENT, current_traceparent
 
 # Headers that prove a request, from its method, its path and query as they are sent, and its body.

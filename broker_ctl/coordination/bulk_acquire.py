@@ -22,7 +22,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.retry import retry
 from broker_ctl.store.interface import Check, Create, CreateMode, MetadataStore, Stat
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

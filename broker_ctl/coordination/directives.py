@@ -28,7 +28,7 @@ from broker_ctl.store.interface import (
     SetData,
     Versioned,
 )
-from broker_ctl.store.paths import is_at_or_below
+from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord, WindowRecord
 

@@ -15,11 +15,24 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.machines.lease import Heartbeat, LeaseRules
 from broker_ctl.errors import NoNode, StoreError
 from broker_ctl.retry import Backoff, is_any, retry
-from broker_ctl.store.interface import MetadataStore, SetData, StallWrite
-from broker_ctl.store.records.broker_ctl import LeaseRecord
+from broker_ctl.store.interface import CreateMode, MetadataStore, SetData, StallWrite
 
 # The lease runs out meanwhile: a pause is never longer.
 _BACKOFF: Final = Backoff(first_s=0.1, factor=1.0, max_s=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatNode:
+    """The node that heartbeats write.
+
+    Attributes:
+        payload: of the n-th heartbeat of this process.
+        mode: as which it is created where it is missing, with its parents.
+    """
+
+    path: str
+    payload: Callable[[int], bytes]
+    mode: CreateMode = CreateMode.PERSISTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +62,13 @@ class Heartbeats:
         store: MetadataStore,
         clock: Clock,
         *,
-        path: str,
-        nonce: str,
+        node: HeartbeatNode,
         on_committed: Callable[[int, Heartbeat], None],
         rng: random.Random,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._path = path
-        self._nonce = nonce
+        self._node = node
         self._on_committed = on_committed
         self._rng = rng
         self._schedule: _BeatSchedule | None = None
@@ -92,7 +103,7 @@ class Heartbeats:
         def report(sent_s: float, answered_s: float) -> None:
             self._on_committed(epoch, Heartbeat(sent_s, answered_s))
 
-        write = SetData(self._path, LeaseRecord(self._nonce, 0).encode())
+        write = SetData(self._node.path, self._node.payload(0))
         self._store.repeat_in_stalls(StallWrite(write, rules.period_s, report))
 
     async def run(self) -> None:
@@ -126,8 +137,8 @@ class Heartbeats:
 
     async def _commit(self) -> None:
         self._count += 1
-        payload = LeaseRecord(self._nonce, self._count).encode()
+        node, payload = self._node, self._node.payload(self._count)
         try:
-            await self._store.set(self._path, payload)
+            await self._store.set(node.path, payload)
         except NoNode:
-            await self._store.create(self._path, payload, make_parents=True)
+            await self._store.create(node.path, payload, node.mode, make_parents=True)

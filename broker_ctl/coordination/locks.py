@@ -47,7 +47,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.tasks import SingleFlight, TaskScope
 

@@ -14,11 +14,10 @@ from enum import StrEnum
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.heartbeats import Heartbeats
+from broker_ctl.coordination.heartbeats import HeartbeatNode, Heartbeats
 from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.core.machines.session import SessionAction, SessionMachineEvent, SessionState, step
 from broker_ctl.errors import AuthorityLost, HistoryBehind, SessionError, StoreError
-from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, SessionEvent
 from broker_ctl.tasks import TaskScope, first_of
 
@@ -108,8 +107,7 @@ class SessionWatcher:
         store: MetadataStore,
         clock: Clock,
         *,
-        broker_id: str,
-        nonce: str,
+        node: HeartbeatNode,
         mode: AuthorityMode,
         tick_s: float,
         rng: random.Random,
@@ -119,8 +117,7 @@ class SessionWatcher:
         self._heartbeats = Heartbeats(
             store,
             clock,
-            path=paths.lease(broker_id),
-            nonce=nonce,
+            node=node,
             on_committed=self._prove,
             rng=rng,
         )

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from broker_ctl.addresses import reached_at
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.security.authentication import LOOPBACK_ROLE, Evidence, Principal, Proof
 from broker_ctl.security.guarded_files import require_trusted
-from broker_ctl.settings.addresses import reached_at
 
 # Static bearer tokens and the roles behind them.
 #

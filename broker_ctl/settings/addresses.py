@@ -6,7 +6,6 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import ClassVar, Final, Self
 
-LOCALHOST: Final = "127.0.0.1"
 DEFAULT_ZOOKEEPER_PORT: Final = 2181
 # Letters, digits, dots and dashes; an IPv6 address is in brackets if a port may follow.
 HOST: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
@@ -20,15 +19,6 @@ _HOST_PORT = re.compile(
 _FOREIGN_STORES: Final = ("etcd:", "rocksdb:", "memory:", "oxia:")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _KUBERNETES_NAME: Final = re.compile(rf"(?:{_LABEL}/)?{_LABEL}")
-
-
-def reached_at(host: str) -> str:
-    """The name or address to connect to for a host: of those of ``localhost`` one alone.
-
-    Where it is ``::1`` too, another user of the machine may listen there at the same port, and
-    would get what is meant for the listener on 127.0.0.1.
-    """
-    return LOCALHOST if host == "localhost" else host
 
 
 def is_loopback(host: str) -> bool:

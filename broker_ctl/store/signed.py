@@ -29,7 +29,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 
 log = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from broker_ctl.store.interface import (
     SessionEvent,
     requests_as,
 )
-from broker_ctl.store.paths import ROOT, is_at_or_below
+from broker_ctl.store.path_rules import ROOT, is_at_or_below
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

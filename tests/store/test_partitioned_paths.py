@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import InvalidName
-from broker_ctl.store import paths
+from broker_ctl.store import path_rules, paths
 
 NAMESPACE = Namespace("t", "ns")
 ROOT = "/admin/partitioned-topics/t/ns"
@@ -48,8 +48,8 @@ def test_any_name_is_refused_or_makes_one_usable_path_that_is_read_back(
     except InvalidName:
         assert "\x00" in local or "/" in local or local in {".", ".."}
         return
-    paths.validate(path)
-    assert paths.parent_of(path) == paths.partitioned_topics(NAMESPACE, domain)
+    path_rules.validate(path)
+    assert path_rules.parent_of(path) == paths.partitioned_topics(NAMESPACE, domain)
     assert paths.partitioned_topic_of(path) == topic
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from broker_ctl.core.model.names import Bundle, Namespace, Topic
 from broker_ctl.errors import InvalidName, InvalidPath
-from broker_ctl.store import paths
+from broker_ctl.store import path_rules, paths
 
 NAMESPACE = Namespace.parse("public/default")
 BUNDLE = Bundle.parse("public/default/0x40000000_0x80000000")
@@ -84,7 +84,7 @@ def test_the_name_of_a_direct_child_is_read_back() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a/...", "/a/.b", "/é", "/zookeeper"])
 def test_a_good_path_is_accepted(path: str) -> None:
-    paths.validate(path)
+    path_rules.validate(path)
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_a_good_path_is_accepted(path: str) -> None:
 )
 def test_a_bad_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidPath):
-        paths.validate(path)
+        path_rules.validate(path)
 
 
 def test_paths_are_split_into_parent_name_and_ancestors() -> None:
-    assert paths.parent_of("/a/b") == "/a"
-    assert paths.parent_of("/a") == "/"
-    assert paths.name_of("/a/b") == "b"
-    assert paths.ancestors_of("/a/b/c") == ["/a", "/a/b"]
-    assert paths.ancestors_of("/a") == []
-    assert paths.is_at_or_below("/a", "/a/b")
-    assert paths.is_at_or_below("/", "/a")
-    assert not paths.is_at_or_below("/a", "/ab")
+    assert path_rules.parent_of("/a/b") == "/a"
+    assert path_rules.parent_of("/a") == "/"
+    assert path_rules.name_of("/a/b") == "b"
+    assert path_rules.ancestors_of("/a/b/c") == ["/a", "/a/b"]
+    assert path_rules.ancestors_of("/a") == []
+    assert path_rules.is_at_or_below("/a", "/a/b")
+    assert path_rules.is_at_or_below("/", "/a")
+    assert not path_rules.is_at_or_below("/a", "/ab")

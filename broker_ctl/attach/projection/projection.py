@@ -24,7 +24,7 @@ from broker_ctl.core.strategies.load_managers import EXTENSIBLE
 from broker_ctl.errors import ConnectionLoss, PeerError
 from broker_ctl.store import paths
 from broker_ctl.store.in_process.store import InProcessStore, Projected
-from broker_ctl.store.paths import is_at_or_below
+from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.tasks import TaskScope
 

@@ -34,7 +34,7 @@ from broker_ctl.store.interface import (
     Versioned,
     requests_as,
 )
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
 from broker_ctl.store.records.simple import decode_quota, encode_quota
 

@@ -38,7 +38,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.broker_ctl import RING_GENERATION
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from broker_ctl.store.watched_cache import CacheRules

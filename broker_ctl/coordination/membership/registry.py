@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.heartbeats import HeartbeatNode
 from broker_ctl.coordination.locks import PreviousSessionNodes
 from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
@@ -29,11 +30,16 @@ from broker_ctl.store.interface import (
     Notification,
     Versioned,
 )
-from broker_ctl.store.records.broker_ctl import Registration
+from broker_ctl.store.records.broker_ctl import LeaseRecord, Registration
 
 log = logging.getLogger(__name__)
 
 _MAX_DEPARTED = 10_000
+
+
+def lease_node(broker_id: str, nonce: str) -> HeartbeatNode:
+    """What the heartbeats of one run of a broker write."""
+    return HeartbeatNode(paths.lease(broker_id), lambda count: LeaseRecord(nonce, count).encode())
 
 
 @dataclass(frozen=True, slots=True)

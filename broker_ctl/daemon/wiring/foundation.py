@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.election_node import ElectionRecords
+from broker_ctl.coordination.membership.registry import lease_node
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, AllowedHosts, BrokerUrls
 from broker_ctl.daemon.wiring.environment import Environment
@@ -85,8 +86,7 @@ class Foundation:
         self.watcher: Final = SessionWatcher(
             self.control,
             clock,
-            broker_id=self.urls.broker_id,
-            nonce=self.nonce,
+            node=lease_node(self.urls.broker_id, self.nonce),
             mode=AuthorityMode(settings.session.ownership_authority.value),
             tick_s=settings.zookeeper.tick_time_s,
             rng=self.rng,

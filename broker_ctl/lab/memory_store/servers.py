@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from broker_ctl.errors import HistoryBehind
 from broker_ctl.store.in_process.tree import Committed, Tree
 from broker_ctl.store.interface import Notification
-from broker_ctl.store.paths import ROOT, ancestors_of
+from broker_ctl.store.path_rules import ROOT, ancestors_of
 
 # The servers of a `MemoryEnsemble`: one leads, the others apply the transactions that it commits.
 #

@@ -37,7 +37,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import ancestors_of, is_at_or_below, validate
+from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
 
 # jute.maxbuffer, as servers have it by default.
 _MOST_BYTES: Final = 0xFFFFF

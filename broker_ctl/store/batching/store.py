@@ -54,7 +54,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import validate
+from broker_ctl.store.path_rules import validate
 from broker_ctl.tasks import TaskScope
 
 # The lanes of one class of requests: its reads and its writes.

@@ -26,7 +26,7 @@ from broker_ctl.store.batching.batch_rules import BatchMetrics
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane, LaneDependencies, Window
 from broker_ctl.store.interface import Create, Operation, Outcome, RequestClass
-from broker_ctl.store.paths import parent_of
+from broker_ctl.store.path_rules import parent_of
 
 # A write, and the outcomes of its changes.
 Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]

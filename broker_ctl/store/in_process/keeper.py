@@ -31,7 +31,7 @@ from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.security.guarded_files import read_guarded
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Stat, Versioned
-from broker_ctl.store.paths import is_at_or_below, is_usable_name
+from broker_ctl.store.path_rules import is_at_or_below, is_usable_name
 
 # The kept state as bytes: this process's own lasting nodes, with their versions.
 #

@@ -43,7 +43,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import ROOT, ancestors_of, is_at_or_below, validate
+from broker_ctl.store.path_rules import ROOT, ancestors_of, is_at_or_below, validate
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

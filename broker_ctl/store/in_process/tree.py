@@ -33,7 +33,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import ROOT, name_of, parent_of
+from broker_ctl.store.path_rules import ROOT, name_of, parent_of
 
 # A zxid is the leader's epoch and a counter: beyond 32 bits from the start.
 _FIRST_ZXID: Final = 1 << 32

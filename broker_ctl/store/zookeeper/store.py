@@ -29,7 +29,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import is_at_or_below, validate
+from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access import ANONYMOUS, NodeAccess, ProvenIdentity
 from broker_ctl.store.zookeeper.access_control import AccessControl

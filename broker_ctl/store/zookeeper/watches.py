@@ -13,7 +13,7 @@ from broker_ctl.store.interface import (
     Read,
     Stat,
 )
-from broker_ctl.store.paths import ROOT
+from broker_ctl.store.path_rules import ROOT
 
 log = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import ROOT
+from broker_ctl.store.path_rules import ROOT
 from broker_ctl.tasks import TaskScope
 
 PERIOD_S: Final = 0.005

@@ -13,7 +13,7 @@ from broker_ctl.lab.memory_store.ensemble import EnsembleRules
 from broker_ctl.lab.memory_store.servers import MemoryClient, MemoryServer
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Notification, Operation
-from broker_ctl.store.paths import ancestors_of
+from broker_ctl.store.path_rules import ancestors_of
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from tests.deterministic.fleet.counts import MeasuredTurns, Traffic
 from tests.deterministic.fleet.daemon import GRACE_S, TICK_S, FleetDaemon, World

@@ -11,7 +11,7 @@ from broker_ctl.codec import encode
 from broker_ctl.errors import BrokerCtlError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, SetData
-from broker_ctl.store.paths import ancestors_of
+from broker_ctl.store.path_rules import ancestors_of
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.judges.observed_ensembles import ConfigurationEnsemble

@@ -7,7 +7,7 @@ from broker_ctl.core.model.names import Bundle, BundleRange, Namespace, Topic
 from broker_ctl.core.model.safe_text import escape, has_control_characters
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths as znodes
-from broker_ctl.store.paths import validate
+from broker_ctl.store.path_rules import validate
 
 # Each puts a name into a path.
 _BUILT: Final = (

@@ -22,7 +22,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.bulk_acquire import Deletions
 from broker_ctl.coordination.directives import Moves
 from broker_ctl.coordination.locks import Locks
-from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.membership.registry import Registry, lease_node
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
@@ -311,8 +311,7 @@ class Broker:
         self.watcher = SessionWatcher(
             store,
             clock,
-            broker_id=self.broker_id,
-            nonce=f"nonce-{number}",
+            node=lease_node(self.broker_id, f"nonce-{number}"),
             mode=mode,
             tick_s=tick_s,
             rng=rng,

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.membership.registry import lease_node
 from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
 from broker_ctl.core.machines.session import SessionAction
 from broker_ctl.lab.memory_store.ensemble import EnsembleRules, MemoryEnsemble
@@ -73,8 +74,7 @@ class Party:
         self.watcher = SessionWatcher(
             self.store,
             self.clock,
-            broker_id=self.broker_id,
-            nonce=f"nonce-{number}",
+            node=lease_node(self.broker_id, f"nonce-{number}"),
             mode=mode,
             tick_s=TICK_S,
             rng=self.rng,

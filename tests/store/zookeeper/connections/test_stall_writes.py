@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from broker_ctl.clock import SystemClock
+from broker_ctl.coordination.membership.registry import lease_node
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.lease import LoopWatchdog
 from broker_ctl.core.machines.session import SessionAction
@@ -163,8 +164,7 @@ async def keeps_authority(given: StoreOptions) -> list[SessionAction]:
     watcher = SessionWatcher(
         store,
         SystemClock(),
-        broker_id="busy:8080",
-        nonce="nonce",
+        node=lease_node("busy:8080", "nonce"),
         mode=AuthorityMode.LEASE,
         tick_s=TICK_S,
         rng=random.Random(0),
