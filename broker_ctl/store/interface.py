@@ -1,5 +1,6 @@
 """The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,22 @@ def requests_as(request_class: RequestClass) -> Iterator[None]:
         yield
     finally:
         REQUEST_CLASS.reset(token)
+
+
+# How long the requests of a task may take, where it is less than the store's own limit.
+
+
+REQUEST_LIMIT_S: Final[ContextVar[float]] = ContextVar("limit of requests", default=math.inf)
+
+
+@contextmanager
+def requests_within(limit_s: float | None) -> Iterator[None]:
+    """Each request that is made inside the block ends within these seconds; None: the store's."""
+    token = REQUEST_LIMIT_S.set(REQUEST_LIMIT_S.get() if limit_s is None else limit_s)
+    try:
+        yield
+    finally:
+        REQUEST_LIMIT_S.reset(token)
 
 
 # The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code.
@@ -127,12 +144,16 @@ class Versioned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create a node; fails with NodeExists."""
+    """Create a node; fails with NodeExists.
+
+    ``acl`` is its access control list as it is sent; empty: that of the store.
+    """
 
     path: str
     data: bytes = b""
     mode: CreateMode = CreateMode.PERSISTENT
     ttl_ms: int = 0
+    acl: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hashlib import md5
 from typing import Final, Protocol, Self
 
 from aiozk import protocol
-from aiozk.protocol.acl import ACL
+from aiozk.protocol.acl import ACL, ID
 from aiozk.protocol.primitives import Buffer, Vector
 from aiozk.protocol.request import Request
 
@@ -54,6 +54,11 @@ class AclEntry:
     def is_everybody(self) -> bool:
         """Whether it is for all clients, with and without an identity."""
         return self.scheme == _WORLD
+
+    @property
+    def sent(self) -> ACL:
+        """As it is sent to the servers."""
+        return ACL(perms=self.permissions, id=ID(scheme=self.scheme, id=self.id))
 
     def __str__(self) -> str:
         letters = "".join(letter for bit, letter in _LETTERS if self.permissions & bit)

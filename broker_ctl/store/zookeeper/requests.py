@@ -11,6 +11,7 @@ from aiozk.protocol.acl import ACL
 
 from broker_ctl import errors
 from broker_ctl.store.interface import (
+    REQUEST_LIMIT_S,
     Answer,
     Aspect,
     Check,
@@ -80,7 +81,8 @@ class Requests:
 
     def deadline_s(self) -> float:
         """When a request that is made now must have ended."""
-        return asyncio.get_running_loop().time() + self._timeout_s
+        limit_s = min(self._timeout_s, REQUEST_LIMIT_S.get())
+        return asyncio.get_running_loop().time() + limit_s
 
     async def read(
         self, call: wire.Call[T], deadline_s: float | None = None, place: int | None = None

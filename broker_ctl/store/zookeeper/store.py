@@ -1,5 +1,6 @@
 """The metadata store over one ZooKeeper session: chroot, deadlines, lost replies resolved."""
 
+import logging
 import random
 import ssl
 from collections.abc import Callable, Sequence
@@ -31,13 +32,23 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access import ANONYMOUS, NodeAccess, ProvenIdentity
+from broker_ctl.store.zookeeper.access import (
+    ANONYMOUS,
+    AclEntry,
+    NodeAccess,
+    ProvenIdentity,
+    get_acl,
+    set_acl,
+)
 from broker_ctl.store.zookeeper.access_control import AccessControl
 from broker_ctl.store.zookeeper.connection import OnReply, StallFrame
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
 from broker_ctl.store.zookeeper.server_status import PROBE_LIMIT_S, WatchTrial, least_timeouts_s
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 from broker_ctl.store.zookeeper.watches import own_ephemerals
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
 
 _DEFAULT_PORT: Final = 2181
 
@@ -123,6 +134,7 @@ class ZooKeeperStore:
         acl, timeout_s = self._access.acl, options.operation_timeout_s
         self._requests = Requests(self._session, timeout_s, acl, self._chroot, options.on_resolved)
         self._whole_tree = Requests(self._session, timeout_s, acl)
+        self._tasks = TaskScope(f"store {options.name}")
 
     # Session.
 
@@ -195,6 +207,7 @@ class ZooKeeperStore:
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore.close`."""
         await self._session.close(end_session=end_session)
+        await self._tasks.close()
 
     async def least_timeouts_s(self) -> Sequence[float]:
         """What each server that answers in time grants a session at least: minSessionTimeout.
@@ -315,7 +328,14 @@ class ZooKeeperStore:
             listener(tuple.__new__(Notification, (change, inside, zxid)))
 
         validate(root)
-        stop = self._session.watches.add(wire.full(root, self._chroot), relay)
+        watched = wire.full(root, self._chroot)
+        remove = self._session.watches.add(watched, relay)
+
+        def stop() -> None:
+            remove()
+            if watched not in self._session.watches.roots and self.is_connected:
+                self._tasks.start(self._end_watch(watched), "end a watch")
+
         try:
             # The watch may be set twice, here and by a new connection: the server keeps one.
             await self._requests.read(wire.add_watch(root, self._chroot))
@@ -323,6 +343,55 @@ class ZooKeeperStore:
             stop()
             raise
         return stop
+
+    async def _end_watch(self, watched: str) -> None:
+        """Have the server forget a watch: it would notify this session for as long as it lives."""
+        # No await comes before the request: a watch that is set again is set after this end.
+        if watched in self._session.watches.roots:
+            return
+        try:
+            await self._whole_tree.read(wire.remove_watch(watched))
+        except errors.StoreError as error:
+            # The connection or the session has ended, and the watch with it.
+            log.debug("cannot end the watch at %s: %s", watched, error)
+
+    async def get_acl(self, path: str) -> tuple[AclEntry, ...]:
+        """The access control list of a node.
+
+        Raises:
+            NoNode, NoAuth: as named.
+        """
+        validate(path)
+        return await self._requests.read(get_acl(path, self._chroot))
+
+    async def set_acl(self, path: str, acl: Sequence[AclEntry]) -> None:
+        """Replace the access control list of a node.
+
+        Raises:
+            NoNode, NoAuth: as named.
+        """
+        validate(path)
+        entries = [one.sent for one in acl]
+        await self._requests.read(set_acl(path, entries, self._chroot))
+
+    async def reconfig(
+        self, joining: str = "", leaving: str = "", members: str = "", version: int = ANY_VERSION
+    ) -> bytes:
+        """Change the members of the ensemble; returns its new configuration.
+
+        Args:
+            joining: servers as in the configuration file, ``server.4=host:2888:3888;2181``, joined
+                by commas.
+            leaving: numbers of servers, joined by commas.
+            members: all servers, in place of both.
+            version: of the configuration that is meant; another one is refused.
+
+        Raises:
+            NoAuth: only super users, or whoever the list of the node allows.
+            BadVersion: the configuration has changed.
+        """
+        call = wire.reconfig(joining, leaving, members, version)
+        return (await self._session.call(call, self._options.operation_timeout_s))[0]
 
     # Writes.
 
@@ -334,9 +403,10 @@ class ZooKeeperStore:
         *,
         ttl_ms: int = 0,
         make_parents: bool = False,
+        acl: bytes = b"",
     ) -> Versioned:
-        """See `MetadataStore.create`."""
-        operation = Create(path, data, mode, ttl_ms)
+        """See `MetadataStore.create`; ``acl`` as in `Create`."""
+        operation = Create(path, data, mode, ttl_ms, acl)
         _check([operation])
         while True:
             try:

@@ -144,7 +144,8 @@ def _body(operation: Operation, path: bytes, acl: bytes) -> bytes:
     if isinstance(operation, SetData):
         return _text(path) + _text(operation.data) + _INT.pack(operation.version)
     if isinstance(operation, Create):
-        body = _text(path) + _text(operation.data) + acl + _FLAGS[operation.mode]
+        body = _text(path) + _text(operation.data) + (operation.acl or acl)
+        body += _FLAGS[operation.mode]
         is_ttl = operation.mode is CreateMode.TTL
         return body + _LONG.pack(operation.ttl_ms) if is_ttl else body
     return _text(path) + _INT.pack(operation.version)
@@ -179,6 +180,7 @@ _CHANGES: Final = {change.value: change for change in Change}
 _WRITES: Final = {Create: "create", SetData: "set", Delete: "delete", Check: "check"}
 
 _RECURSIVE: Final = 1
+_ANY_WATCH: Final = 3
 _ERROR: Final = -1
 _MISMATCH: Final = "a reply to another request"
 # A server's error codes as our errors (docs: ambiguous-writes).
@@ -199,6 +201,8 @@ _ERRORS: Final[dict[int, tuple[type[errors.StoreError], str]]] = {
     -112: (errors.SessionExpired, "the session has expired"),
     -114: (errors.NoAuth, "invalid access control list"),
     -115: (errors.AuthFailed, "authentication failed"),
+    -13: (errors.StoreError, "no quorum of the new members is in step: try again later"),
+    -14: (errors.StoreError, "another reconfiguration is in progress"),
     -118: (errors.SessionMoved, "another connection took the session over"),
     -122: (errors.OperationTimeout, "the server took too long"),
     -124: (errors.AuthFailed, "the server requires SASL"),
@@ -436,6 +440,28 @@ def add_watch(path: str, root: str = "") -> Call[None]:
     """A persistent recursive watch."""
     record = _AddWatchRequest(path=full(path, root), mode=_RECURSIVE)
     return Call("addWatch", path, record, _nothing)
+
+
+def remove_watch(path: str, root: str = "") -> Call[None]:
+    """End the watch of this session at a path."""
+    record = protocol.RemoveWatchesRequest(path=full(path, root), type=_ANY_WATCH)
+    return Call("removeWatches", path, record, _nothing)
+
+
+def reconfig(joining: str, leaving: str, members: str, version: int) -> Call[tuple[bytes, Stat]]:
+    """Change the members of the ensemble; the new configuration. ``version`` -1: whatever it is."""
+    record = protocol.ReconfigRequest(
+        joining_servers=joining,
+        leaving_servers=leaving,
+        new_members=members or None,
+        current_config_id=version,
+    )
+
+    def decode(data: bytes, offset: int) -> tuple[bytes, Stat]:
+        configuration, offset = _buffer(data, offset)
+        return configuration, _stat(data, offset)
+
+    return Call("reconfig", "/zookeeper/config", record, decode, is_write=True)
 
 
 def wire_write(operation: Operation, acl: bytes, root: str = "") -> Call[tuple[Result, ...]]:

@@ -103,7 +103,10 @@ class WatchedStore(ZooKeeperStore):
         *,
         ttl_ms: int = 0,
         make_parents: bool = False,
+        acl: bytes = b"",
     ) -> Versioned:
         """See `MetadataStore.create`."""
         self._waits.left(path)
-        return await super().create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents)
+        return await super().create(
+            path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents, acl=acl
+        )
