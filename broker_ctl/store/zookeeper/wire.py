@@ -203,6 +203,7 @@ _ERRORS: Final[dict[int, tuple[type[errors.StoreError], str]]] = {
     -115: (errors.AuthFailed, "authentication failed"),
     -13: (errors.StoreError, "no quorum of the new members is in step: try again later"),
     -14: (errors.StoreError, "another reconfiguration is in progress"),
+    -123: (errors.Unsupported, "reconfig is disabled: set reconfigEnabled=true at the servers"),
     -118: (errors.SessionMoved, "another connection took the session over"),
     -122: (errors.OperationTimeout, "the server took too long"),
     -124: (errors.AuthFailed, "the server requires SASL"),
