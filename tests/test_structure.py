@@ -134,6 +134,8 @@ def test_a_junk_drawer_is_found(path: str, is_junk: bool) -> None:
         ("__init__.py", "", False),
         ("__init__.py", '"""A room."""\n', False),
         ("__init__.py", '"""A room."""\nfrom x import y\n', True),
+        ("__init__.py", '"""A room."""\nfrom x import y\n__all__ = ["y"]\n', False),
+        ("__init__.py", '"""A room."""\nimport x\n__all__ = ["x"]\n', True),
         ("__init__.py", "print(1)\n", True),
         ("module.py", "print(1)\n", False),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, MaintenanceWindow, Pause
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import (
@@ -45,11 +45,11 @@ T = TypeVar("T")
 _ABSENT: Final = object()
 
 
-class NodeCache(TreeCache[T]):
+class NodeCache(PathChildrenCache[T]):
     """Values of the nodes ``depth`` steps below ``root`` by path; 0 is the root itself.
 
-    Unlike in a `TreeCache`, a node that no longer decodes keeps its last value; one that never did
-    is left out. Both are logged and counted.
+    Unlike in a `PathChildrenCache`, a node that no longer decodes keeps its last value; one that
+    never did is left out. Both are logged and counted.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class Moves:
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
-        self._tree = TreeCache(store, paths.MOVES, _decode, rng=rng)
+        self._tree = PathChildrenCache(store, paths.MOVES, _decode, rng=rng)
 
     async def start(self) -> None:
         """Start the cache and its watch."""

@@ -1,7 +1,7 @@
 """The session of a client: from start to close, its state, its events, and what it holds."""
 
 import random
-import uuid
+import secrets
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
@@ -28,6 +28,7 @@ class ClientSession:
         lease_path: below it each client that holds something writes an ephemeral node of its own.
         clock: of leases.
         rng: of pauses before another attempt.
+        new_id: of a node whose name tells whose it is; no two are the same.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ClientSession:
         lease_path: str = "/leases",
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
         self.store: Final = store
         self.clock: Final = clock or SystemClock()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from broker_ctl.balancer.context.bundle_history import ReceivedReport
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.core.cluster.surges import Past, Surge
 from broker_ctl.core.cluster.view import Subject
 from broker_ctl.core.machines.surge import SurgeEvent, SurgeState
@@ -248,7 +248,7 @@ class LoadMonitor:
         self.surges = SurgeMonitor(surge_rules)
         self._sample_s = sample_s
         self.simple = simple
-        self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
+        self._tree = PathChildrenCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
         self._tasks = TaskScope("load board")
         self._changed = asyncio.Event()
         self._dirty: set[str] = set()

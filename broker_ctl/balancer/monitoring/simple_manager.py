@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_ctl.balancer.context.bundle_history import ReceivedReport
 from broker_ctl.balancer.context.dependencies import LeaderRules
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.core.model.counting import batched
 from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.names import Bundle
@@ -128,7 +128,7 @@ class _DynamicSettings:
     """The nodes below /loadbalance/settings, watched during a term."""
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
-        self._tree = TreeCache(store, paths.SIMPLE_SETTINGS, _texts, rng=rng)
+        self._tree = PathChildrenCache(store, paths.SIMPLE_SETTINGS, _texts, rng=rng)
         self._logged: tuple[str, ...] = ()
 
     async def start(self) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.children_cache import SyncBarrier
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.tree_cache import SyncBarrier
 from broker_ctl.core.model.names import Bundle
 from broker_ctl.errors import AuthorityLost, BundleBusy, BundleReclaimable
 from broker_ctl.store import paths

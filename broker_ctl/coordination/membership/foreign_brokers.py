@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
@@ -68,7 +68,7 @@ class ForeignBrokers:
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
-        self._tree = TreeCache(store, paths.LOAD_REPORTS, _decode, rng=rng)
+        self._tree = PathChildrenCache(store, paths.LOAD_REPORTS, _decode, rng=rng)
 
     async def start(self) -> None:
         """Start the cache and its watch."""

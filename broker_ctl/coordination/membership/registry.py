@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from broker_ctl.coordination.bulk_acquire import Deletions
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.coordination.heartbeats import HeartbeatNode
 from broker_ctl.coordination.locks import PreviousSessionNodes
-from broker_ctl.coordination.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import MultiFailed, NodeExists, NoNode
 from broker_ctl.retry import is_undecided, retry
@@ -74,7 +74,7 @@ def _decode(node: Versioned) -> Peer:
 class _Departures:
     """Deleted registrations, with zxid and session; session 0 if the node was never read."""
 
-    def __init__(self, registrations: TreeCache[Peer]) -> None:
+    def __init__(self, registrations: PathChildrenCache[Peer]) -> None:
         self._registrations = registrations
         self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
@@ -118,7 +118,7 @@ class Registry:
         self._rng = rng
         self._deletions = deletions
         self._own = own
-        self._tree = TreeCache(store, paths.REGISTRATIONS, _decode, rng=rng)
+        self._tree = PathChildrenCache(store, paths.REGISTRATIONS, _decode, rng=rng)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
         self._previous_nodes = PreviousSessionNodes(

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.core.cluster.columns import Floats
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.names import Bundle, Namespace
@@ -59,7 +59,9 @@ class Watch:
         watch = cls()
         async with AsyncExitStack() as stack:
             for namespace in namespaces:
-                tree = TreeCache(store, paths.ownership_of(namespace), _owner, rng=random.Random(1))
+                tree = PathChildrenCache(
+                    store, paths.ownership_of(namespace), _owner, rng=random.Random(1)
+                )
                 tree.listen(partial(watch._changed, namespace, tree))
                 await tree.start()
                 stack.push_async_callback(tree.close)
@@ -70,7 +72,7 @@ class Watch:
         """All that have an owner now."""
         return {bundle: owner for owners in self.now.values() for bundle, owner in owners.items()}
 
-    def _changed(self, namespace: Namespace, tree: TreeCache[tuple[Bundle, str]]) -> None:
+    def _changed(self, namespace: Namespace, tree: PathChildrenCache[tuple[Bundle, str]]) -> None:
         owners = dict(tree.values.values())
         self.now[namespace] = owners
         self.story.append(Seen(self._clock.now_s(), namespace, owners))

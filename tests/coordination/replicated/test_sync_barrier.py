@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker_ctl.coordination.tree_cache import SyncBarrier
+from broker_ctl.coordination.children_cache import SyncBarrier
 from broker_ctl.errors import StoreClosed, StoreError
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import MetadataStore

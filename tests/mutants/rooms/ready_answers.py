@@ -144,19 +144,19 @@ READY_ANSWERS: Final[tuple[Mutant, ...]] = (
     plant(
         "a-broker-that-is-gone-changes-no-version",
         "I6",
-        "coordination/tree_cache.py",
+        "coordination/children_cache.py",
         "            del self._values[name]\n            self.version += 1\n",
         "            del self._values[name]\n",
-        unit("coordination/replicated/test_tree_cache.py"),
+        unit("coordination/replicated/test_children_cache.py"),
         schedules(),
     ),
     plant(
         "a-broker-that-has-moved-changes-no-version",
         "I6",
-        "coordination/tree_cache.py",
+        "coordination/children_cache.py",
         "        self.version += is_changed\n",
         "",
-        unit("coordination/replicated/test_tree_cache.py"),
+        unit("coordination/replicated/test_children_cache.py"),
         schedules(),
     ),
     plant(

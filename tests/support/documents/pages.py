@@ -13,6 +13,8 @@ which no reader sees, each before the fence that it is about:
     What the reader has done: commands, on as many lines as they need.
 ``<!-- documents: reader OLD=NEW -->``
     What is the reader's own: from here on NEW is typed where the page has OLD.
+``<!-- documents: saved as NAME -->``
+    The reader saves the next fence, of whatever kind, in a file of this name.
 ``<!-- documents: not run: WHY -->``
     The next fence is not typed, and why; before the heading of the page: none of the page is.
 ``<!-- documents: stays [until TEXT] -->``
@@ -27,7 +29,9 @@ which no reader sees, each before the fence that it is about:
     that the page shows.
 """
 
+import base64
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -110,6 +114,7 @@ class _Said:
     code: int = 0
     until: str = ""
     interrupts: bool = False
+    saved_as: str = ""
 
 
 def read_page(text: str) -> Page:
@@ -138,9 +143,9 @@ def read_page(text: str) -> Page:
         if kind in _TYPED and why is not None:
             page.unrun.append(Unrun(line, why))
             is_answered = True
-        elif kind in _TYPED:
+        elif kind in _TYPED or said.saved_as:
             page.steps += _steps(kind, _replaced(body, reader), line, said)
-            is_answered = kind == "console"
+            is_answered = kind != "sh"
         elif kind == "text" and said.interrupts:
             page.steps.append(Step(line, (), body, interrupts=True))
         elif kind == "text" and not is_answered and said.why_not is None:
@@ -170,19 +175,32 @@ def _hear(words: str, said: _Said, page: Page, reader: dict[str, str], line: int
     elif verb == "reader":
         old, _, new = rest.partition("=")
         reader[old] = new
-    elif verb == "stays":
+    elif not _hear_of_fence(words, said):
+        raise PageError(f"line {line}: documents: {words}")
+
+
+def _hear_of_fence(words: str, said: _Said) -> bool:
+    """What is about the next fence alone; False: this is not."""
+    verb, _, rest = words.partition(" ")
+    if verb == "stays":
         said.ends, said.until = Ends.NEVER, rest.removeprefix("until ")
     elif words == "again":
         said.ends = Ends.AGAIN
     elif words == "Ctrl-C":
         said.interrupts = True
+    elif words.startswith("saved as "):
+        said.saved_as = words.removeprefix("saved as ")
     elif verb == "exits" and rest.isdigit():
         said.code = int(rest)
     else:
-        raise PageError(f"line {line}: documents: {words}")
+        return False
+    return True
 
 
 def _steps(kind: str, body: str, line: int, said: _Said) -> Iterator[Step]:
+    if said.saved_as:
+        yield Step(line, (_saving(body, said.saved_as),), is_hidden=True)
+        return
     if kind == "sh":
         yield Step(line, tuple(commands(body)), None, said.ends, said.code, said.until)
         return
@@ -191,6 +209,11 @@ def _steps(kind: str, body: str, line: int, said: _Said) -> Iterator[Step]:
         at = line + 1 + body.count("\n", 0, found.start())
         code = 1 if found[2].startswith("Error: ") else said.code
         yield Step(at, (found[1],), found[2] or None, said.ends, code)
+
+
+def _saving(body: str, name: str) -> str:
+    packed = base64.b64encode(body.encode()).decode()
+    return f"echo {packed} | base64 -d > {shlex.quote(name)}"
 
 
 def _showing(step: Step, body: str) -> Step:

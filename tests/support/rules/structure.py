@@ -124,10 +124,18 @@ def crowded(paths: Iterable[Path], most: int) -> Iterator[Breach]:
 
 
 def code_in_init(path: Path, source: str) -> Iterator[Breach]:
-    """A package that does more than say what it is."""
+    """A package that does more than say what it is, and what of it is public."""
     module = ast.parse(source)
-    if path.name == "__init__.py" and len(module.body) > (ast.get_docstring(module) is not None):
-        yield Breach(str(path), "code beyond a docstring")
+    if path.name != "__init__.py":
+        return
+    rest = module.body[ast.get_docstring(module) is not None :]
+    match rest:
+        case [*imports, ast.Assign(targets=[ast.Name(id="__all__")])] if all(
+            isinstance(one, ast.ImportFrom) for one in imports
+        ):
+            return
+        case [_, *_]:
+            yield Breach(str(path), "code beyond a docstring")
 
 
 def sleeping(path: Path, source: str) -> Iterator[Breach]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker_ctl.coordination.tree_cache import TreeCache
+from broker_ctl.coordination.children_cache import PathChildrenCache
 from broker_ctl.errors import ConnectionLoss, CorruptRecord, NewerVersion, StoreError
 from broker_ctl.lab.time import in_virtual_time
 from broker_ctl.store.interface import CreateMode, Versioned
@@ -39,7 +39,7 @@ def as_it_stands(party: Party) -> dict[str, str]:
 @in_virtual_time
 async def test_children_values_and_their_ends_are_followed() -> None:
     async with parties(2) as (reader, writer):
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {}
@@ -65,7 +65,7 @@ async def test_a_node_that_does_not_decode_is_left_out_counted_and_hides_no_othe
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"corrupt"), ("b", b"newer"), ("c", b"fine")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {"c": "fine"}
@@ -78,7 +78,7 @@ async def test_a_node_that_does_not_decode_is_left_out_counted_and_hides_no_othe
 @in_virtual_time
 async def test_listeners_hear_of_changes_only() -> None:
     async with parties(2) as (reader, writer):
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         heard: list[dict[str, str]] = []
         tree.listen(lambda: heard.append(dict(tree.values)))
         await tree.start()
@@ -97,7 +97,7 @@ async def test_changes_during_an_outage_are_read_after_it() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
         await writer.store.create(f"{ROOT}/b", b"1")
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         version = tree.version
@@ -121,7 +121,7 @@ async def test_the_copy_converges_whatever_happens(seed: int) -> None:
         rng = reader.rng
         rng.seed(seed)
         await writer.store.create(ROOT)
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         for _ in range(150):
             path = f"{ROOT}/{rng.choice('abcde')}"
@@ -177,7 +177,7 @@ async def test_a_change_of_one_child_costs_nothing_for_the_others() -> None:
     async with parties(2) as (reader, writer):
         for number in range(50):
             await writer.store.create(f"{ROOT}/{number}", b"1", make_parents=True)
-        tree = TreeCache(
+        tree = PathChildrenCache(
             reader.store, ROOT, lambda node: Compared(node.data, counts), rng=random.Random(1)
         )
         changes: list[int] = []
@@ -207,7 +207,7 @@ async def test_children_that_went_during_an_outage_are_gone_and_notified(
 
         for name in "ab":
             await writer.store.create(f"{ROOT}/{name}", b"1", make_parents=True)
-        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
+        tree = PathChildrenCache(reader.store, ROOT, decode, rng=random.Random(1))
         changes: list[tuple[list[str], dict[str, str]]] = []
         await tree.start()
         await tree.wait_synced()

@@ -75,7 +75,7 @@ class SyncBarrier:
 T = TypeVar("T")
 
 
-class TreeCache(Generic[T]):
+class PathChildrenCache(Generic[T]):
     """Children of ``root`` by name.
 
     A child that does not decode, or that a newer release wrote, is left out and counted, so that
