@@ -4,19 +4,31 @@ import random
 import secrets
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.heartbeats import HeartbeatNode
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.machines.session import SessionState
-from broker_ctl.errors import BrokerCtlError, SessionExpired, StoreClosed
+from broker_ctl.errors import BrokerCtlError, SessionExpired, StoreClosed, StoreError
 from broker_ctl.retry import is_undecided
 from broker_ctl.store.interface import CreateMode, MetadataStore
-from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from broker_ctl.zookeeper.events import SessionEvents
 from broker_ctl.zookeeper.holds import Holds
+
+
+class ClientStore(MetadataStore, Protocol):
+    """A store with a session of its own."""
+
+    @property
+    def ended_by(self) -> StoreError | None:
+        """Why the session ended for good; None while requests can be sent."""
+        ...
+
+    async def start(self) -> None:
+        """Connect in the background."""
+        ...
 
 
 class ClientSession:
@@ -33,7 +45,7 @@ class ClientSession:
 
     def __init__(
         self,
-        store: MetadataStore,
+        store: ClientStore,
         *,
         tick_time_s: float = 2.0,
         lease_path: str = "/leases",
@@ -69,8 +81,7 @@ class ClientSession:
             RetriesUsedUp: no session within the attempts that `connect` allows.
         """
         self.session.start()
-        if isinstance(self.store, ZooKeeperStore):
-            await self.store.start()
+        await self.store.start()
         await self.store.wait_connected()
         return self
 
@@ -125,8 +136,7 @@ class ClientSession:
             SessionError: what else has, such as `AuthFailed`.
         """
         if self.has_ended:
-            ended_by = getattr(self.store, "ended_by", None)
-            raise ended_by if ended_by is not None else StoreClosed("the client is closed")
+            raise self.store.ended_by or StoreClosed("the client is closed")
 
     def may_answer(self, error: BrokerCtlError) -> bool:
         """Whether a call that has failed so is made again: this session or the next will answer.
