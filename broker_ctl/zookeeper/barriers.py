@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from broker_ctl.errors import NodeExists, NoNode, SessionExpired
+from broker_ctl.retry import retry
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.zookeeper.changes import ChildrenWatch, DataWatch
 from broker_ctl.zookeeper.session import ClientSession
@@ -72,7 +73,14 @@ class DoubleBarrier:
                 await store.create(self._own, b"", CreateMode.EPHEMERAL, make_parents=True)
                 await self._wait_for_all()
         except BaseException:
-            self._client.holds.start(self._remove_own(), "leave a barrier")
+            # However long the connection is away: the others would count it as one that has come.
+            leaving = retry(
+                self._remove_own,
+                f"cannot leave {self.path}",
+                rng=self._client.rng,
+                judge=self._client.may_answer,
+            )
+            self._client.holds.start(leaving, "leave a barrier")
             raise
 
     async def leave(self, timeout_s: float | None = None) -> None:

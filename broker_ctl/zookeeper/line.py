@@ -18,6 +18,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from broker_ctl.errors import Ambiguous, AuthorityLost, NoNode, SessionExpired
@@ -117,6 +118,8 @@ class Place:
 
     async def _create(self) -> None:
         store, path = self._client.store, f"{self._root}/{self._prefix}"
+        if not self._client.holds.is_current(self._epoch):
+            raise PlaceLost
         try:
             made = await store.create(
                 path, self._data, CreateMode.EPHEMERAL_SEQUENTIAL, make_parents=True
@@ -140,13 +143,14 @@ class Place:
         return [name for name in names if name.startswith(self._prefix)]
 
     async def _remove(self) -> None:
-        store, holds = self._client.store, self._client.holds
+        store = self._client.store
         try:
             if self._name and not self._is_doubtful:
                 await self._delete(self._name)
                 return
             await store.sync(self._root)
-            while holds.is_current(self._epoch) and (own := await self._own_names()):
+            # Whatever session made them: the next one may have begun while a create waited.
+            while own := await self._own_names():
                 for name in own:
                     await self._delete(name)
         except SessionExpired:
@@ -174,7 +178,7 @@ class Place:
             if not own or not holds.is_current(self._epoch):
                 raise PlaceLost
             if own[0] != self._name or len(own) > 1:
-                await self._keep_first(own)
+                await self._retry(partial(self._keep_first, own))
                 continue
             waited_for = ahead(names, names.index(self._name))
             if waited_for:
