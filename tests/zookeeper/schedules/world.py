@@ -179,8 +179,10 @@ class World:
         """Use recipes, life after life of one client."""
         while not self.is_over:
             client = self.new_client(number)
-            await client.start()
             try:
+                # Its process may die before there is a session.
+                with contextlib.suppress(StoreClosed):
+                    await client.start()
                 async with TaskScope(f"client {number}") as scope:
                     works = [
                         scope.start(self.work(client), f"work {index}", is_joined=True)
